@@ -20,12 +20,18 @@ from fedq.node.views.overview_types import (
     NamedReaderOverview,
     NodeOverview,
 )
+from fedq.node.views.storage_types import CopyOverview, CopyRole
 from fedq.shell.pb import admin_pb2 as pb
 
 _MEMBER_STATES = {
     MemberState.UP: pb.MEMBER_STATE_UP,
     MemberState.DOWN: pb.MEMBER_STATE_DOWN,
     MemberState.ABSENT: pb.MEMBER_STATE_ABSENT,
+}
+_COPY_ROLES = {
+    CopyRole.PRIMARY: pb.COPY_ROLE_PRIMARY,
+    CopyRole.BACKUP: pb.COPY_ROLE_BACKUP,
+    CopyRole.KEPT: pb.COPY_ROLE_KEPT,
 }
 
 
@@ -60,6 +66,7 @@ def figures(node: NodeOverview) -> pb.NodeFigures:
         memory_bytes=node.memory_bytes,
         journal_bytes=node.journal_bytes,
         journal_segments=node.journal_segments,
+        journal_dead_bytes=node.journal_dead_bytes,
         troubles=node.troubles,
         failed_logins=node.failed_logins,
         scrub=pb.Scrub(**asdict(node.scrub)),
@@ -171,4 +178,35 @@ def local_fragment(
         bytes=overview.bytes_held,
         active_node=overview.active or "",
         readers=map(named_reader, readers),
+    )
+
+
+def copy(node: NodeId, overview: CopyOverview) -> pb.Copy:
+    """What a node has of a fragment."""
+    stream = overview.stream
+    return pb.Copy(
+        node=node,
+        fragment=overview.fragment,
+        role=_COPY_ROLES[overview.role],
+        messages=overview.messages,
+        messages_on_disk_alone=overview.stowed_messages,
+        memory_bytes=overview.memory_bytes,
+        on_disk_alone_bytes=overview.stowed_bytes,
+        journal_bytes=overview.journal_bytes,
+        journal_segments=overview.journal_segments,
+        journal_dead_bytes=overview.dead_bytes,
+        scratch_bytes=overview.scratch_bytes,
+        reading_bytes=overview.reading_bytes,
+        at_hand_bytes=overview.at_hand_bytes,
+        age_ms=overview.age_ms,
+        age_ms_max=overview.age_ms_max,
+        stream=None
+        if stream is None
+        else pb.StreamFigures(
+            first_offset=stream.first_offset,
+            last_offset=stream.last_offset,
+            segments=stream.segments,
+            bytes=stream.size,
+            readers=stream.readers,
+        ),
     )

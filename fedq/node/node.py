@@ -441,6 +441,7 @@ class Node:
         self.copies.moving.tick()
         self.copies.mending.tick()
         self.copies.scrubbing.tick()
+        self.copies.ageing.tick()
         self.copies.reading.tick()
         self.streams.paging.tick()
         self.streams.naming.tick()

@@ -82,6 +82,11 @@ class ReadingBack:
         reading = self._readings.get(fragment)
         return reading.asked_through if reading is not None else 0
 
+    def bytes_asked(self, fragment: FragmentId) -> int:
+        """What is being read for the line."""
+        reading = self._readings.get(fragment)
+        return sum(reading.under_way) if reading is not None else 0
+
     def is_mending(self, primary: Primary) -> bool:
         """Whether messages of the fragment are fetched from other copies."""
         return self.mending.is_under_way(primary.fragment.fragment_id)

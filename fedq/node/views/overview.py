@@ -6,12 +6,13 @@ from itertools import accumulate
 
 from fedq.core.ids import FragmentId, Incarnation, NodeId, QueueKey
 from fedq.fragments.streams import places_of
+from fedq.journal.debt import dead_bytes
 from fedq.node.clients.memory import held_bytes
 from fedq.node.node import Node
 from fedq.node.records.state import NodeState
 from fedq.node.records.troubles import troubles
 from fedq.node.streams.serving import base_of
-from fedq.node.views import client_lists
+from fedq.node.views import client_lists, queue_storage
 from fedq.node.views.overview_types import (
     ChannelOverview,
     ClientPage,
@@ -28,6 +29,7 @@ from fedq.node.views.overview_types import (
     QueueOverview,
     ScrubOverview,
 )
+from fedq.node.views.storage_types import CopyOverview
 from fedq.wiring.cluster_map.state import FragmentInfo
 
 
@@ -63,6 +65,7 @@ class NodeView:
             memory_bytes=held_bytes(state),
             journal_bytes=state.plan.bytes_held,
             journal_segments=len(state.plan.segments),
+            journal_dead_bytes=dead_bytes(state.plan),
             troubles=tuple(troubles(state)),
             failed_logins=self._node.clients.access.failed_logins,
             scrub=self.scrub(),
@@ -173,6 +176,10 @@ class NodeView:
             for fragment in fragments
             if (primary := state.primaries.get(fragment)) is not None
         ]
+
+    def copies(self, key: QueueKey) -> Sequence[CopyOverview]:
+        """What this node has of the queue's fragments, in memory and on its disk."""
+        return list(queue_storage.copies_of(self._node, key))
 
     def named_readers(self, key: QueueKey) -> Sequence[NamedReaderOverview]:
         """The named readers of a stream that this node serves, by name."""

@@ -25,6 +25,7 @@ from fedq.core.ids import (
     NodeId,
     QueueKey,
 )
+from fedq.node.views.storage_types import CopyOverview
 
 Item = TypeVar("Item")
 
@@ -79,6 +80,8 @@ class NodeOverview:
     #: In segments that are still needed.
     journal_bytes: int
     journal_segments: int
+    #: Of these bytes, as far as the last checkpoint has found: dead ones.
+    journal_dead_bytes: int = 0
     #: What is wrong with it that only it knows: sentences without a subject.
     troubles: tuple[str, ...] = ()
     #: Since its start.
@@ -269,6 +272,9 @@ class Overview(Protocol):
 
     def local_fragments(self, key: QueueKey) -> Sequence[LocalFragment]:
         """The fragments of the queue whose primary this node is."""
+
+    def copies(self, key: QueueKey) -> Sequence[CopyOverview]:
+        """What this node has of the queue's fragments, in memory and on its disk."""
 
     def named_readers(self, key: QueueKey) -> Sequence[NamedReaderOverview]:
         """The named readers of a stream that this node serves, by name."""

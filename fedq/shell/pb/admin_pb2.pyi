@@ -29,6 +29,13 @@ class FragmentState(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     FRAGMENT_STATE_UNAVAILABLE: _ClassVar[FragmentState]
     FRAGMENT_STATE_UNKNOWN: _ClassVar[FragmentState]
 
+class CopyRole(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    COPY_ROLE_UNSPECIFIED: _ClassVar[CopyRole]
+    COPY_ROLE_PRIMARY: _ClassVar[CopyRole]
+    COPY_ROLE_BACKUP: _ClassVar[CopyRole]
+    COPY_ROLE_KEPT: _ClassVar[CopyRole]
+
 class QuarantineAct(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     __slots__ = ()
     QUARANTINE_ACT_UNSPECIFIED: _ClassVar[QuarantineAct]
@@ -48,13 +55,17 @@ FRAGMENT_STATE_SERVING: FragmentState
 FRAGMENT_STATE_CATCHING_UP: FragmentState
 FRAGMENT_STATE_UNAVAILABLE: FragmentState
 FRAGMENT_STATE_UNKNOWN: FragmentState
+COPY_ROLE_UNSPECIFIED: CopyRole
+COPY_ROLE_PRIMARY: CopyRole
+COPY_ROLE_BACKUP: CopyRole
+COPY_ROLE_KEPT: CopyRole
 QUARANTINE_ACT_UNSPECIFIED: QuarantineAct
 QUARANTINE_ACT_LIST: QuarantineAct
 QUARANTINE_ACT_REQUEUE: QuarantineAct
 QUARANTINE_ACT_DISCARD: QuarantineAct
 
 class NodeFigures(_message.Message):
-    __slots__ = ("node", "incarnation", "zone", "version", "raft_role", "leader", "map_version", "lease_held", "stopping", "uptime_ms", "connections", "channels", "consumers", "private_queues", "memory_bytes", "journal_bytes", "journal_segments", "troubles", "failed_logins", "scrub")
+    __slots__ = ("node", "incarnation", "zone", "version", "raft_role", "leader", "map_version", "lease_held", "stopping", "uptime_ms", "connections", "channels", "consumers", "private_queues", "memory_bytes", "journal_bytes", "journal_segments", "troubles", "failed_logins", "scrub", "journal_dead_bytes")
     NODE_FIELD_NUMBER: _ClassVar[int]
     INCARNATION_FIELD_NUMBER: _ClassVar[int]
     ZONE_FIELD_NUMBER: _ClassVar[int]
@@ -75,6 +86,7 @@ class NodeFigures(_message.Message):
     TROUBLES_FIELD_NUMBER: _ClassVar[int]
     FAILED_LOGINS_FIELD_NUMBER: _ClassVar[int]
     SCRUB_FIELD_NUMBER: _ClassVar[int]
+    JOURNAL_DEAD_BYTES_FIELD_NUMBER: _ClassVar[int]
     node: str
     incarnation: int
     zone: str
@@ -95,7 +107,8 @@ class NodeFigures(_message.Message):
     troubles: _containers.RepeatedScalarFieldContainer[str]
     failed_logins: int
     scrub: Scrub
-    def __init__(self, node: _Optional[str] = ..., incarnation: _Optional[int] = ..., zone: _Optional[str] = ..., version: _Optional[str] = ..., raft_role: _Optional[_Union[RaftRole, str]] = ..., leader: _Optional[str] = ..., map_version: _Optional[int] = ..., lease_held: _Optional[bool] = ..., stopping: _Optional[bool] = ..., uptime_ms: _Optional[int] = ..., connections: _Optional[int] = ..., channels: _Optional[int] = ..., consumers: _Optional[int] = ..., private_queues: _Optional[int] = ..., memory_bytes: _Optional[int] = ..., journal_bytes: _Optional[int] = ..., journal_segments: _Optional[int] = ..., troubles: _Optional[_Iterable[str]] = ..., failed_logins: _Optional[int] = ..., scrub: _Optional[_Union[Scrub, _Mapping]] = ...) -> None: ...
+    journal_dead_bytes: int
+    def __init__(self, node: _Optional[str] = ..., incarnation: _Optional[int] = ..., zone: _Optional[str] = ..., version: _Optional[str] = ..., raft_role: _Optional[_Union[RaftRole, str]] = ..., leader: _Optional[str] = ..., map_version: _Optional[int] = ..., lease_held: _Optional[bool] = ..., stopping: _Optional[bool] = ..., uptime_ms: _Optional[int] = ..., connections: _Optional[int] = ..., channels: _Optional[int] = ..., consumers: _Optional[int] = ..., private_queues: _Optional[int] = ..., memory_bytes: _Optional[int] = ..., journal_bytes: _Optional[int] = ..., journal_segments: _Optional[int] = ..., troubles: _Optional[_Iterable[str]] = ..., failed_logins: _Optional[int] = ..., scrub: _Optional[_Union[Scrub, _Mapping]] = ..., journal_dead_bytes: _Optional[int] = ...) -> None: ...
 
 class Scrub(_message.Message):
     __slots__ = ("passes", "last_pass_unix_ms", "segment", "pass_bytes", "segments_with_rot", "messages_mended", "messages_lost")
@@ -172,7 +185,7 @@ class MembersReply(_message.Message):
     def __init__(self, members: _Optional[_Iterable[_Union[Member, _Mapping]]] = ...) -> None: ...
 
 class Fragment(_message.Message):
-    __slots__ = ("fragment", "primary", "backups", "in_sync", "epoch", "reign", "state", "ready", "unacknowledged", "bytes", "readers")
+    __slots__ = ("fragment", "primary", "backups", "in_sync", "epoch", "reign", "state", "ready", "unacknowledged", "bytes", "readers", "copies")
     FRAGMENT_FIELD_NUMBER: _ClassVar[int]
     PRIMARY_FIELD_NUMBER: _ClassVar[int]
     BACKUPS_FIELD_NUMBER: _ClassVar[int]
@@ -184,6 +197,7 @@ class Fragment(_message.Message):
     UNACKNOWLEDGED_FIELD_NUMBER: _ClassVar[int]
     BYTES_FIELD_NUMBER: _ClassVar[int]
     READERS_FIELD_NUMBER: _ClassVar[int]
+    COPIES_FIELD_NUMBER: _ClassVar[int]
     fragment: int
     primary: str
     backups: _containers.RepeatedScalarFieldContainer[str]
@@ -195,7 +209,58 @@ class Fragment(_message.Message):
     unacknowledged: int
     bytes: int
     readers: _containers.RepeatedCompositeFieldContainer[NamedReader]
-    def __init__(self, fragment: _Optional[int] = ..., primary: _Optional[str] = ..., backups: _Optional[_Iterable[str]] = ..., in_sync: _Optional[_Iterable[str]] = ..., epoch: _Optional[int] = ..., reign: _Optional[int] = ..., state: _Optional[_Union[FragmentState, str]] = ..., ready: _Optional[int] = ..., unacknowledged: _Optional[int] = ..., bytes: _Optional[int] = ..., readers: _Optional[_Iterable[_Union[NamedReader, _Mapping]]] = ...) -> None: ...
+    copies: _containers.RepeatedCompositeFieldContainer[Copy]
+    def __init__(self, fragment: _Optional[int] = ..., primary: _Optional[str] = ..., backups: _Optional[_Iterable[str]] = ..., in_sync: _Optional[_Iterable[str]] = ..., epoch: _Optional[int] = ..., reign: _Optional[int] = ..., state: _Optional[_Union[FragmentState, str]] = ..., ready: _Optional[int] = ..., unacknowledged: _Optional[int] = ..., bytes: _Optional[int] = ..., readers: _Optional[_Iterable[_Union[NamedReader, _Mapping]]] = ..., copies: _Optional[_Iterable[_Union[Copy, _Mapping]]] = ...) -> None: ...
+
+class Copy(_message.Message):
+    __slots__ = ("node", "fragment", "role", "messages", "messages_on_disk_alone", "memory_bytes", "on_disk_alone_bytes", "journal_bytes", "journal_segments", "journal_dead_bytes", "scratch_bytes", "reading_bytes", "at_hand_bytes", "age_ms", "age_ms_max", "stream")
+    NODE_FIELD_NUMBER: _ClassVar[int]
+    FRAGMENT_FIELD_NUMBER: _ClassVar[int]
+    ROLE_FIELD_NUMBER: _ClassVar[int]
+    MESSAGES_FIELD_NUMBER: _ClassVar[int]
+    MESSAGES_ON_DISK_ALONE_FIELD_NUMBER: _ClassVar[int]
+    MEMORY_BYTES_FIELD_NUMBER: _ClassVar[int]
+    ON_DISK_ALONE_BYTES_FIELD_NUMBER: _ClassVar[int]
+    JOURNAL_BYTES_FIELD_NUMBER: _ClassVar[int]
+    JOURNAL_SEGMENTS_FIELD_NUMBER: _ClassVar[int]
+    JOURNAL_DEAD_BYTES_FIELD_NUMBER: _ClassVar[int]
+    SCRATCH_BYTES_FIELD_NUMBER: _ClassVar[int]
+    READING_BYTES_FIELD_NUMBER: _ClassVar[int]
+    AT_HAND_BYTES_FIELD_NUMBER: _ClassVar[int]
+    AGE_MS_FIELD_NUMBER: _ClassVar[int]
+    AGE_MS_MAX_FIELD_NUMBER: _ClassVar[int]
+    STREAM_FIELD_NUMBER: _ClassVar[int]
+    node: str
+    fragment: int
+    role: CopyRole
+    messages: int
+    messages_on_disk_alone: int
+    memory_bytes: int
+    on_disk_alone_bytes: int
+    journal_bytes: int
+    journal_segments: int
+    journal_dead_bytes: int
+    scratch_bytes: int
+    reading_bytes: int
+    at_hand_bytes: int
+    age_ms: int
+    age_ms_max: int
+    stream: StreamFigures
+    def __init__(self, node: _Optional[str] = ..., fragment: _Optional[int] = ..., role: _Optional[_Union[CopyRole, str]] = ..., messages: _Optional[int] = ..., messages_on_disk_alone: _Optional[int] = ..., memory_bytes: _Optional[int] = ..., on_disk_alone_bytes: _Optional[int] = ..., journal_bytes: _Optional[int] = ..., journal_segments: _Optional[int] = ..., journal_dead_bytes: _Optional[int] = ..., scratch_bytes: _Optional[int] = ..., reading_bytes: _Optional[int] = ..., at_hand_bytes: _Optional[int] = ..., age_ms: _Optional[int] = ..., age_ms_max: _Optional[int] = ..., stream: _Optional[_Union[StreamFigures, _Mapping]] = ...) -> None: ...
+
+class StreamFigures(_message.Message):
+    __slots__ = ("first_offset", "last_offset", "segments", "bytes", "readers")
+    FIRST_OFFSET_FIELD_NUMBER: _ClassVar[int]
+    LAST_OFFSET_FIELD_NUMBER: _ClassVar[int]
+    SEGMENTS_FIELD_NUMBER: _ClassVar[int]
+    BYTES_FIELD_NUMBER: _ClassVar[int]
+    READERS_FIELD_NUMBER: _ClassVar[int]
+    first_offset: int
+    last_offset: int
+    segments: int
+    bytes: int
+    readers: int
+    def __init__(self, first_offset: _Optional[int] = ..., last_offset: _Optional[int] = ..., segments: _Optional[int] = ..., bytes: _Optional[int] = ..., readers: _Optional[int] = ...) -> None: ...
 
 class NamedReader(_message.Message):
     __slots__ = ("name", "offset", "lag", "node")
@@ -516,12 +581,14 @@ class LocalConsumers(_message.Message):
     def __init__(self, queue: _Optional[_Union[QueueName, _Mapping]] = ..., consumers: _Optional[int] = ...) -> None: ...
 
 class LocalFragmentsReply(_message.Message):
-    __slots__ = ("fragments", "consumers")
+    __slots__ = ("fragments", "consumers", "copies")
     FRAGMENTS_FIELD_NUMBER: _ClassVar[int]
     CONSUMERS_FIELD_NUMBER: _ClassVar[int]
+    COPIES_FIELD_NUMBER: _ClassVar[int]
     fragments: _containers.RepeatedCompositeFieldContainer[LocalFragment]
     consumers: _containers.RepeatedCompositeFieldContainer[LocalConsumers]
-    def __init__(self, fragments: _Optional[_Iterable[_Union[LocalFragment, _Mapping]]] = ..., consumers: _Optional[_Iterable[_Union[LocalConsumers, _Mapping]]] = ...) -> None: ...
+    copies: _containers.RepeatedCompositeFieldContainer[Copy]
+    def __init__(self, fragments: _Optional[_Iterable[_Union[LocalFragment, _Mapping]]] = ..., consumers: _Optional[_Iterable[_Union[LocalConsumers, _Mapping]]] = ..., copies: _Optional[_Iterable[_Union[Copy, _Mapping]]] = ...) -> None: ...
 
 class LocalConnectionsRequest(_message.Message):
     __slots__ = ("limit",)
