@@ -10,6 +10,7 @@ from dataclasses import asdict
 from fedq import __version__
 from fedq.admin.refusal import invalid
 from fedq.core.ids import ConnectionId, Incarnation, NodeId, QueueKey
+from fedq.node.records.unserved import Awaited
 from fedq.node.views.overview_types import (
     ChannelOverview,
     ConnectionOverview,
@@ -151,6 +152,12 @@ def consumer(process: tuple[NodeId, Incarnation], overview: ConsumerOverview) ->
         active=overview.active,
         priority=overview.priority,
     )
+
+
+def awaited(overview: Awaited) -> pb.Awaited:
+    """Fragments that wait for the same nodes."""
+    queues = [pb.QueueName(vhost=text(key.vhost), name=text(key.name)) for key in overview.queues]
+    return pb.Awaited(nodes=overview.nodes, fragments=overview.fragments, queues=queues)
 
 
 def queue_names(keys: Sequence[QueueKey]) -> list[pb.QueueName]:

@@ -103,6 +103,14 @@ def status_form(status: pb.ClusterStatusReply) -> Form:
         "fragments_unavailable": status.fragments_unavailable,
         "fragments_short": status.fragments_short,
         "problems": list(status.problems),
+        "awaited": [
+            {
+                "nodes": list(awaited.nodes),
+                "fragments": awaited.fragments,
+                "queues": [{"vhost": queue.vhost, "name": queue.name} for queue in awaited.queues],
+            }
+            for awaited in status.awaited
+        ],
     }
 
 

@@ -11,6 +11,7 @@ from fedq.node.clients.memory import held_bytes
 from fedq.node.node import Node
 from fedq.node.records.state import NodeState
 from fedq.node.records.troubles import troubles
+from fedq.node.records.unserved import AwaitedTally
 from fedq.node.streams.serving import base_of
 from fedq.node.views import client_lists, queue_storage
 from fedq.node.views.overview_types import (
@@ -93,12 +94,13 @@ class NodeView:
         state = self._state
         unavailable = short = 0
         alone: dict[NodeId, int] = {}
-        members = self.members()
+        members, tally = self.members(), AwaitedTally(state)
         for info in state.map.fragments.values():
             hot = state.map.hot_copies(info)
             wanted = min(state.map.queues[info.queue].replicas, len(state.map.up_zones()))
             if info.primary not in hot:
                 unavailable += 1
+                tally.add(info.id)
             elif len(hot) < wanted:
                 short += 1
             in_sync = info.in_sync
@@ -113,6 +115,7 @@ class NodeView:
             fragments_unavailable=unavailable,
             fragments_short=short,
             alone=tuple(sorted(alone.items())),
+            awaited=tally.found(),
         )
 
     def members(self) -> tuple[MemberOverview, ...]:

@@ -25,6 +25,7 @@ from fedq.core.ids import (
     NodeId,
     QueueKey,
 )
+from fedq.node.records.unserved import Awaited
 from fedq.node.views.storage_types import CopyOverview
 
 Item = TypeVar("Item")
@@ -118,6 +119,8 @@ class ClusterOverview:
     #: Nodes with fragments of which they have the only copy in sync, though more are wanted, and
     #: how many.
     alone: tuple[tuple[NodeId, int], ...] = ()
+    #: Fragments that wait for a node that is down, by the nodes that have their copies in sync.
+    awaited: tuple[Awaited, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -151,7 +151,7 @@ class ClusterStatusRequest(_message.Message):
     def __init__(self) -> None: ...
 
 class ClusterStatusReply(_message.Message):
-    __slots__ = ("node", "leader", "era", "map_version", "members", "queues", "fragments", "fragments_unavailable", "fragments_short", "problems")
+    __slots__ = ("node", "leader", "era", "map_version", "members", "queues", "fragments", "fragments_unavailable", "fragments_short", "problems", "awaited")
     NODE_FIELD_NUMBER: _ClassVar[int]
     LEADER_FIELD_NUMBER: _ClassVar[int]
     ERA_FIELD_NUMBER: _ClassVar[int]
@@ -162,6 +162,7 @@ class ClusterStatusReply(_message.Message):
     FRAGMENTS_UNAVAILABLE_FIELD_NUMBER: _ClassVar[int]
     FRAGMENTS_SHORT_FIELD_NUMBER: _ClassVar[int]
     PROBLEMS_FIELD_NUMBER: _ClassVar[int]
+    AWAITED_FIELD_NUMBER: _ClassVar[int]
     node: str
     leader: str
     era: int
@@ -172,7 +173,18 @@ class ClusterStatusReply(_message.Message):
     fragments_unavailable: int
     fragments_short: int
     problems: _containers.RepeatedScalarFieldContainer[str]
-    def __init__(self, node: _Optional[str] = ..., leader: _Optional[str] = ..., era: _Optional[int] = ..., map_version: _Optional[int] = ..., members: _Optional[_Iterable[_Union[Member, _Mapping]]] = ..., queues: _Optional[int] = ..., fragments: _Optional[int] = ..., fragments_unavailable: _Optional[int] = ..., fragments_short: _Optional[int] = ..., problems: _Optional[_Iterable[str]] = ...) -> None: ...
+    awaited: _containers.RepeatedCompositeFieldContainer[Awaited]
+    def __init__(self, node: _Optional[str] = ..., leader: _Optional[str] = ..., era: _Optional[int] = ..., map_version: _Optional[int] = ..., members: _Optional[_Iterable[_Union[Member, _Mapping]]] = ..., queues: _Optional[int] = ..., fragments: _Optional[int] = ..., fragments_unavailable: _Optional[int] = ..., fragments_short: _Optional[int] = ..., problems: _Optional[_Iterable[str]] = ..., awaited: _Optional[_Iterable[_Union[Awaited, _Mapping]]] = ...) -> None: ...
+
+class Awaited(_message.Message):
+    __slots__ = ("nodes", "fragments", "queues")
+    NODES_FIELD_NUMBER: _ClassVar[int]
+    FRAGMENTS_FIELD_NUMBER: _ClassVar[int]
+    QUEUES_FIELD_NUMBER: _ClassVar[int]
+    nodes: _containers.RepeatedScalarFieldContainer[str]
+    fragments: int
+    queues: _containers.RepeatedCompositeFieldContainer[QueueName]
+    def __init__(self, nodes: _Optional[_Iterable[str]] = ..., fragments: _Optional[int] = ..., queues: _Optional[_Iterable[_Union[QueueName, _Mapping]]] = ...) -> None: ...
 
 class MembersRequest(_message.Message):
     __slots__ = ()

@@ -2,6 +2,8 @@
 
 from dataclasses import replace
 
+from fedq.core.ids import NodeId, QueueKey
+from fedq.node.records.unserved import Awaited
 from fedq.node.views.overview_types import MemberState
 from tests.unit.admin.served import (
     a_cluster,
@@ -57,6 +59,32 @@ def test_status_as_json_is_one_value() -> None:
     assert [member["state"] for member in value["members"]] == ["up", "up", "up"]
     assert [member["figures"]["lease"] for member in value["members"]] == ["held"] * 3
     assert value["members"][1]["figures"]["raft_role"] == "follower"
+
+
+def test_status_tells_which_queues_wait_for_whom() -> None:
+    cluster = a_cluster()
+    queues = (QueueKey("/", "orders"), QueueKey("shop", "a\udc80\n"))
+    awaited = (Awaited((NodeId("n2"), NodeId("n3")), 7, queues),)
+    for each in cluster.values():
+        view = replace(each.cluster_overview, fragments=9, fragments_unavailable=7)
+        each.cluster_overview = replace(view, awaited=awaited)
+    with served(cluster) as servers:
+        at = servers.address("n1")
+        done = fedq("cluster", "status", "--node", at)
+        value = fedq("cluster", "status", "--json", "--node", at).value
+    assert (
+        "! 7 fragments wait for n2 or n3, which had all that was confirmed: start one of n2, n3; "
+        "queues 'orders', 'a\\udc80\\n', …"
+    ) in done.out
+    assert value["awaited"] == [
+        {
+            "nodes": ["n2", "n3"],
+            "fragments": 7,
+            "queues": [
+                {"vhost": "/", "name": "orders"}, {"vhost": "shop", "name": "a\\udc80\n"},
+            ],
+        }
+    ]  # fmt: skip
 
 
 def test_a_cluster_without_a_leader_has_null_for_one() -> None:
