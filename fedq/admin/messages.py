@@ -207,6 +207,9 @@ def copy(node: NodeId, overview: CopyOverview) -> pb.Copy:
         at_hand_bytes=overview.at_hand_bytes,
         age_ms=overview.age_ms,
         age_ms_max=overview.age_ms_max,
+        whole=overview.whole,
+        last=overview.last,
+        last_reign=overview.last_reign,
         stream=None
         if stream is None
         else pb.StreamFigures(

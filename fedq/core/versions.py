@@ -9,7 +9,7 @@ updated node by node, from each release to the next.
 from typing import Final
 
 #: Raised with every change that an older node would misunderstand.
-NEWEST: Final = 10
+NEWEST: Final = 11
 #: What this release still speaks.
 OLDEST: Final = 5
 #: From which one on primaries say what was seen (`fedq.fragments.seen`).
@@ -28,6 +28,8 @@ NAMED: Final = 10
 MENDING: Final = 10
 #: From which one on it is noted when messages of streams came (`fedq.fragments.streams`).
 STREAM_TIMES: Final = 10
+#: From which one on an operator may name the copy that counts (`AdoptCopy`).
+ADOPTING: Final = 11
 
 #: Oldest and newest.
 Range = tuple[int, int]

@@ -161,6 +161,9 @@ def copy_form(copy: pb.Copy) -> Form:
         "journal_dead_bytes": copy.journal_dead_bytes,
         "age_ms": copy.age_ms if copy.HasField("age_ms") else None,
         "age_ms_max": copy.age_ms_max if copy.HasField("age_ms_max") else None,
+        "whole": copy.whole,
+        "last": copy.last,
+        "last_reign": copy.last_reign,
         "stream": {
             "first_offset": stream.first_offset if stream.HasField("first_offset") else None,
             "last_offset": stream.last_offset if stream.HasField("last_offset") else None,

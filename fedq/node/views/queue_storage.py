@@ -7,15 +7,14 @@ something of the queue, and for each page of a stream in memory.
 
 from collections.abc import Iterator
 
-from fedq.core.ids import FragmentId, QueueKey
+from fedq.core.ids import FragmentId, QueueKey, reign_of
 from fedq.fragments import footprint
 from fedq.fragments.fragment import Fragment
-from fedq.fragments.replica import Replica
 from fedq.journal.debt import weight_of
 from fedq.journal.recovered import RecoveredFragment
 from fedq.node.node import Node
 from fedq.node.records.ages import Age, first_in_line
-from fedq.node.records.roles import Primary
+from fedq.node.records.roles import Backup, Primary
 from fedq.node.records.state import NodeState
 from fedq.node.streams.serving import base_of
 from fedq.node.views.storage_types import CopyOverview, CopyRole, StreamOverview
@@ -31,7 +30,7 @@ def copies_of(node: Node, key: QueueKey) -> Iterator[CopyOverview]:
         if primary is not None:
             yield _of_primary(node, primary)
         elif backup is not None:
-            yield _of_backup(state, fragment, backup.replica)
+            yield _of_backup(state, fragment, backup)
         elif kept is not None:
             yield _of_kept(state, fragment, kept)
 
@@ -63,6 +62,8 @@ def _of_primary(node: Node, primary: Primary) -> CopyOverview:
         age_ms=age.at_least if age is not None else None,
         age_ms_max=age.at_most if age is not None else None,
         stream=_stream_of(state, primary),
+        last=fragment.last,
+        last_reign=reign_of(fragment.last),
     )
 
 
@@ -98,7 +99,8 @@ def _stream_of(state: NodeState, primary: Primary) -> StreamOverview | None:
     )
 
 
-def _of_backup(state: NodeState, fragment: FragmentId, replica: Replica) -> CopyOverview:
+def _of_backup(state: NodeState, fragment: FragmentId, backup: Backup) -> CopyOverview:
+    replica, last = backup.replica, backup.last_held
     weight = weight_of(state.plan, fragment)
     return CopyOverview(
         fragment=fragment,
@@ -111,6 +113,9 @@ def _of_backup(state: NodeState, fragment: FragmentId, replica: Replica) -> Copy
         journal_segments=weight.segments,
         dead_bytes=weight.dead,
         scratch_bytes=state.scratch.bytes_of(fragment),
+        whole=backup.whole,
+        last=last,
+        last_reign=reign_of(last),
     )
 
 
@@ -128,4 +133,7 @@ def _of_kept(state: NodeState, fragment: FragmentId, kept: RecoveredFragment) ->
         journal_segments=weight.segments,
         dead_bytes=weight.dead,
         scratch_bytes=state.scratch.bytes_of(fragment),
+        whole=kept.whole,
+        last=kept.last,
+        last_reign=reign_of(kept.last),
     )

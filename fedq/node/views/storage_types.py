@@ -57,3 +57,8 @@ class CopyOverview:
     age_ms: int | None = None
     age_ms_max: int | None = None
     stream: StreamOverview | None = None
+    #: It is not a copy that was still being made.
+    whole: bool = True
+    #: The number of its last event, and the reign that this was of.
+    last: int = 0
+    last_reign: int = 0

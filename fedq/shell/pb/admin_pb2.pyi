@@ -225,7 +225,7 @@ class Fragment(_message.Message):
     def __init__(self, fragment: _Optional[int] = ..., primary: _Optional[str] = ..., backups: _Optional[_Iterable[str]] = ..., in_sync: _Optional[_Iterable[str]] = ..., epoch: _Optional[int] = ..., reign: _Optional[int] = ..., state: _Optional[_Union[FragmentState, str]] = ..., ready: _Optional[int] = ..., unacknowledged: _Optional[int] = ..., bytes: _Optional[int] = ..., readers: _Optional[_Iterable[_Union[NamedReader, _Mapping]]] = ..., copies: _Optional[_Iterable[_Union[Copy, _Mapping]]] = ...) -> None: ...
 
 class Copy(_message.Message):
-    __slots__ = ("node", "fragment", "role", "messages", "messages_on_disk_alone", "memory_bytes", "on_disk_alone_bytes", "journal_bytes", "journal_segments", "journal_dead_bytes", "scratch_bytes", "reading_bytes", "at_hand_bytes", "age_ms", "age_ms_max", "stream")
+    __slots__ = ("node", "fragment", "role", "messages", "messages_on_disk_alone", "memory_bytes", "on_disk_alone_bytes", "journal_bytes", "journal_segments", "journal_dead_bytes", "scratch_bytes", "reading_bytes", "at_hand_bytes", "age_ms", "age_ms_max", "stream", "whole", "last", "last_reign")
     NODE_FIELD_NUMBER: _ClassVar[int]
     FRAGMENT_FIELD_NUMBER: _ClassVar[int]
     ROLE_FIELD_NUMBER: _ClassVar[int]
@@ -242,6 +242,9 @@ class Copy(_message.Message):
     AGE_MS_FIELD_NUMBER: _ClassVar[int]
     AGE_MS_MAX_FIELD_NUMBER: _ClassVar[int]
     STREAM_FIELD_NUMBER: _ClassVar[int]
+    WHOLE_FIELD_NUMBER: _ClassVar[int]
+    LAST_FIELD_NUMBER: _ClassVar[int]
+    LAST_REIGN_FIELD_NUMBER: _ClassVar[int]
     node: str
     fragment: int
     role: CopyRole
@@ -258,7 +261,38 @@ class Copy(_message.Message):
     age_ms: int
     age_ms_max: int
     stream: StreamFigures
-    def __init__(self, node: _Optional[str] = ..., fragment: _Optional[int] = ..., role: _Optional[_Union[CopyRole, str]] = ..., messages: _Optional[int] = ..., messages_on_disk_alone: _Optional[int] = ..., memory_bytes: _Optional[int] = ..., on_disk_alone_bytes: _Optional[int] = ..., journal_bytes: _Optional[int] = ..., journal_segments: _Optional[int] = ..., journal_dead_bytes: _Optional[int] = ..., scratch_bytes: _Optional[int] = ..., reading_bytes: _Optional[int] = ..., at_hand_bytes: _Optional[int] = ..., age_ms: _Optional[int] = ..., age_ms_max: _Optional[int] = ..., stream: _Optional[_Union[StreamFigures, _Mapping]] = ...) -> None: ...
+    whole: bool
+    last: int
+    last_reign: int
+    def __init__(self, node: _Optional[str] = ..., fragment: _Optional[int] = ..., role: _Optional[_Union[CopyRole, str]] = ..., messages: _Optional[int] = ..., messages_on_disk_alone: _Optional[int] = ..., memory_bytes: _Optional[int] = ..., on_disk_alone_bytes: _Optional[int] = ..., journal_bytes: _Optional[int] = ..., journal_segments: _Optional[int] = ..., journal_dead_bytes: _Optional[int] = ..., scratch_bytes: _Optional[int] = ..., reading_bytes: _Optional[int] = ..., at_hand_bytes: _Optional[int] = ..., age_ms: _Optional[int] = ..., age_ms_max: _Optional[int] = ..., stream: _Optional[_Union[StreamFigures, _Mapping]] = ..., whole: _Optional[bool] = ..., last: _Optional[int] = ..., last_reign: _Optional[int] = ...) -> None: ...
+
+class CopyChoice(_message.Message):
+    __slots__ = ("fragment", "epoch", "node", "empty")
+    FRAGMENT_FIELD_NUMBER: _ClassVar[int]
+    EPOCH_FIELD_NUMBER: _ClassVar[int]
+    NODE_FIELD_NUMBER: _ClassVar[int]
+    EMPTY_FIELD_NUMBER: _ClassVar[int]
+    fragment: int
+    epoch: int
+    node: str
+    empty: bool
+    def __init__(self, fragment: _Optional[int] = ..., epoch: _Optional[int] = ..., node: _Optional[str] = ..., empty: _Optional[bool] = ...) -> None: ...
+
+class AdoptCopyRequest(_message.Message):
+    __slots__ = ("vhost", "name", "choices")
+    VHOST_FIELD_NUMBER: _ClassVar[int]
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    CHOICES_FIELD_NUMBER: _ClassVar[int]
+    vhost: str
+    name: str
+    choices: _containers.RepeatedCompositeFieldContainer[CopyChoice]
+    def __init__(self, vhost: _Optional[str] = ..., name: _Optional[str] = ..., choices: _Optional[_Iterable[_Union[CopyChoice, _Mapping]]] = ...) -> None: ...
+
+class AdoptCopyReply(_message.Message):
+    __slots__ = ("adopted",)
+    ADOPTED_FIELD_NUMBER: _ClassVar[int]
+    adopted: int
+    def __init__(self, adopted: _Optional[int] = ...) -> None: ...
 
 class StreamFigures(_message.Message):
     __slots__ = ("first_offset", "last_offset", "segments", "bytes", "readers")

@@ -372,9 +372,9 @@ def _channel(address: str) -> grpc.aio.Channel:
 
 
 @contextmanager
-def served(cluster: dict[str, HandFilled]) -> Iterator[Served]:
+def served(cluster: dict[str, HandFilled], servers: Served | None = None) -> Iterator[Served]:
     """Serves a cluster while the block runs."""
-    servers = Served(cluster)
+    servers = servers or Served(cluster)
     with LoopThread.running():
         LoopThread.run(servers.start())
         try:
