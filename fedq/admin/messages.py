@@ -11,6 +11,7 @@ from fedq import __version__
 from fedq.admin.refusal import invalid
 from fedq.core.ids import ConnectionId, Incarnation, NodeId, QueueKey
 from fedq.node.records.unserved import Awaited
+from fedq.node.views.alarm_view import AlarmOverview
 from fedq.node.views.overview_types import (
     ChannelOverview,
     ConnectionOverview,
@@ -71,6 +72,28 @@ def figures(node: NodeOverview) -> pb.NodeFigures:
         troubles=node.troubles,
         failed_logins=node.failed_logins,
         scrub=pb.Scrub(**asdict(node.scrub)),
+        alarms=_alarms(node.alarms),
+    )
+
+
+def _alarms(alarms: AlarmOverview) -> pb.Alarms:
+    """What a node is short of, and who waits."""
+    return pb.Alarms(
+        memory=alarms.memory,
+        disk=alarms.disk,
+        memory_bytes_max=alarms.memory_bytes_max,
+        resident_bytes=max(0, alarms.resident_bytes),
+        disk_free_bytes=alarms.disk_free_bytes,
+        disk_free_bytes_min=alarms.disk_free_bytes_min,
+        connections=alarms.connections,
+        waits=[
+            pb.PublishersWait(
+                node=wait.node,
+                queue=None if wait.queue is None else _queue_name(wait.queue),
+                connections=wait.connections,
+            )
+            for wait in alarms.waits
+        ],
     )
 
 
@@ -156,8 +179,13 @@ def consumer(process: tuple[NodeId, Incarnation], overview: ConsumerOverview) ->
 
 def awaited(overview: Awaited) -> pb.Awaited:
     """Fragments that wait for the same nodes."""
-    queues = [pb.QueueName(vhost=text(key.vhost), name=text(key.name)) for key in overview.queues]
+    queues = map(_queue_name, overview.queues)
     return pb.Awaited(nodes=overview.nodes, fragments=overview.fragments, queues=queues)
+
+
+def _queue_name(key: QueueKey) -> pb.QueueName:
+    """A queue's name to be shown."""
+    return pb.QueueName(vhost=text(key.vhost), name=text(key.name))
 
 
 def queue_names(keys: Sequence[QueueKey]) -> list[pb.QueueName]:

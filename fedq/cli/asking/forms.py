@@ -74,6 +74,29 @@ def figures_form(figures: pb.NodeFigures) -> Form:
         "journal_dead_bytes": figures.journal_dead_bytes,
         "failed_logins": figures.failed_logins,
         "scrub": scrub_form(figures.scrub) if figures.HasField("scrub") else None,
+        "alarms": alarms_form(figures.alarms) if figures.HasField("alarms") else None,
+    }
+
+
+def alarms_form(alarms: pb.Alarms) -> Form:
+    """What a node holds beside its bounds, and which of its connections wait for whom."""
+    return {
+        "memory": alarms.memory,
+        "disk": alarms.disk,
+        "memory_bytes_max": alarms.memory_bytes_max,
+        "resident_bytes": alarms.resident_bytes,
+        "disk_free_bytes": alarms.disk_free_bytes if alarms.HasField("disk_free_bytes") else None,
+        "disk_free_bytes_min": alarms.disk_free_bytes_min,
+        "connections_waiting": alarms.connections,
+        "waits": [
+            {
+                "node": wait.node,
+                "vhost": wait.queue.vhost if wait.HasField("queue") else None,
+                "queue": wait.queue.name if wait.HasField("queue") else None,
+                "connections": wait.connections,
+            }
+            for wait in alarms.waits
+        ],
     }
 
 

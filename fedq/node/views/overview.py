@@ -14,6 +14,7 @@ from fedq.node.records.troubles import troubles
 from fedq.node.records.unserved import AwaitedTally
 from fedq.node.streams.serving import base_of
 from fedq.node.views import client_lists, queue_storage
+from fedq.node.views.alarm_view import alarms_of
 from fedq.node.views.overview_types import (
     ChannelOverview,
     ClientPage,
@@ -70,6 +71,7 @@ class NodeView:
             troubles=tuple(troubles(state)),
             failed_logins=self._node.clients.access.failed_logins,
             scrub=self.scrub(),
+            alarms=alarms_of(state),
         )
 
     def scrub(self) -> ScrubOverview:

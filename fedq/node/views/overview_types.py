@@ -26,6 +26,7 @@ from fedq.core.ids import (
     QueueKey,
 )
 from fedq.node.records.unserved import Awaited
+from fedq.node.views.alarm_view import NO_ALARM, AlarmOverview
 from fedq.node.views.storage_types import CopyOverview
 
 Item = TypeVar("Item")
@@ -88,6 +89,7 @@ class NodeOverview:
     #: Since its start.
     failed_logins: int = 0
     scrub: ScrubOverview = ScrubOverview()
+    alarms: AlarmOverview = NO_ALARM
 
 
 @dataclass(frozen=True, slots=True)

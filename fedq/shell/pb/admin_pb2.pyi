@@ -65,7 +65,7 @@ QUARANTINE_ACT_REQUEUE: QuarantineAct
 QUARANTINE_ACT_DISCARD: QuarantineAct
 
 class NodeFigures(_message.Message):
-    __slots__ = ("node", "incarnation", "zone", "version", "raft_role", "leader", "map_version", "lease_held", "stopping", "uptime_ms", "connections", "channels", "consumers", "private_queues", "memory_bytes", "journal_bytes", "journal_segments", "troubles", "failed_logins", "scrub", "journal_dead_bytes")
+    __slots__ = ("node", "incarnation", "zone", "version", "raft_role", "leader", "map_version", "lease_held", "stopping", "uptime_ms", "connections", "channels", "consumers", "private_queues", "memory_bytes", "journal_bytes", "journal_segments", "troubles", "failed_logins", "scrub", "journal_dead_bytes", "alarms")
     NODE_FIELD_NUMBER: _ClassVar[int]
     INCARNATION_FIELD_NUMBER: _ClassVar[int]
     ZONE_FIELD_NUMBER: _ClassVar[int]
@@ -87,6 +87,7 @@ class NodeFigures(_message.Message):
     FAILED_LOGINS_FIELD_NUMBER: _ClassVar[int]
     SCRUB_FIELD_NUMBER: _ClassVar[int]
     JOURNAL_DEAD_BYTES_FIELD_NUMBER: _ClassVar[int]
+    ALARMS_FIELD_NUMBER: _ClassVar[int]
     node: str
     incarnation: int
     zone: str
@@ -108,7 +109,38 @@ class NodeFigures(_message.Message):
     failed_logins: int
     scrub: Scrub
     journal_dead_bytes: int
-    def __init__(self, node: _Optional[str] = ..., incarnation: _Optional[int] = ..., zone: _Optional[str] = ..., version: _Optional[str] = ..., raft_role: _Optional[_Union[RaftRole, str]] = ..., leader: _Optional[str] = ..., map_version: _Optional[int] = ..., lease_held: _Optional[bool] = ..., stopping: _Optional[bool] = ..., uptime_ms: _Optional[int] = ..., connections: _Optional[int] = ..., channels: _Optional[int] = ..., consumers: _Optional[int] = ..., private_queues: _Optional[int] = ..., memory_bytes: _Optional[int] = ..., journal_bytes: _Optional[int] = ..., journal_segments: _Optional[int] = ..., troubles: _Optional[_Iterable[str]] = ..., failed_logins: _Optional[int] = ..., scrub: _Optional[_Union[Scrub, _Mapping]] = ..., journal_dead_bytes: _Optional[int] = ...) -> None: ...
+    alarms: Alarms
+    def __init__(self, node: _Optional[str] = ..., incarnation: _Optional[int] = ..., zone: _Optional[str] = ..., version: _Optional[str] = ..., raft_role: _Optional[_Union[RaftRole, str]] = ..., leader: _Optional[str] = ..., map_version: _Optional[int] = ..., lease_held: _Optional[bool] = ..., stopping: _Optional[bool] = ..., uptime_ms: _Optional[int] = ..., connections: _Optional[int] = ..., channels: _Optional[int] = ..., consumers: _Optional[int] = ..., private_queues: _Optional[int] = ..., memory_bytes: _Optional[int] = ..., journal_bytes: _Optional[int] = ..., journal_segments: _Optional[int] = ..., troubles: _Optional[_Iterable[str]] = ..., failed_logins: _Optional[int] = ..., scrub: _Optional[_Union[Scrub, _Mapping]] = ..., journal_dead_bytes: _Optional[int] = ..., alarms: _Optional[_Union[Alarms, _Mapping]] = ...) -> None: ...
+
+class Alarms(_message.Message):
+    __slots__ = ("memory", "disk", "memory_bytes_max", "resident_bytes", "disk_free_bytes", "disk_free_bytes_min", "connections", "waits")
+    MEMORY_FIELD_NUMBER: _ClassVar[int]
+    DISK_FIELD_NUMBER: _ClassVar[int]
+    MEMORY_BYTES_MAX_FIELD_NUMBER: _ClassVar[int]
+    RESIDENT_BYTES_FIELD_NUMBER: _ClassVar[int]
+    DISK_FREE_BYTES_FIELD_NUMBER: _ClassVar[int]
+    DISK_FREE_BYTES_MIN_FIELD_NUMBER: _ClassVar[int]
+    CONNECTIONS_FIELD_NUMBER: _ClassVar[int]
+    WAITS_FIELD_NUMBER: _ClassVar[int]
+    memory: bool
+    disk: bool
+    memory_bytes_max: int
+    resident_bytes: int
+    disk_free_bytes: int
+    disk_free_bytes_min: int
+    connections: int
+    waits: _containers.RepeatedCompositeFieldContainer[PublishersWait]
+    def __init__(self, memory: _Optional[bool] = ..., disk: _Optional[bool] = ..., memory_bytes_max: _Optional[int] = ..., resident_bytes: _Optional[int] = ..., disk_free_bytes: _Optional[int] = ..., disk_free_bytes_min: _Optional[int] = ..., connections: _Optional[int] = ..., waits: _Optional[_Iterable[_Union[PublishersWait, _Mapping]]] = ...) -> None: ...
+
+class PublishersWait(_message.Message):
+    __slots__ = ("node", "queue", "connections")
+    NODE_FIELD_NUMBER: _ClassVar[int]
+    QUEUE_FIELD_NUMBER: _ClassVar[int]
+    CONNECTIONS_FIELD_NUMBER: _ClassVar[int]
+    node: str
+    queue: QueueName
+    connections: int
+    def __init__(self, node: _Optional[str] = ..., queue: _Optional[_Union[QueueName, _Mapping]] = ..., connections: _Optional[int] = ...) -> None: ...
 
 class Scrub(_message.Message):
     __slots__ = ("passes", "last_pass_unix_ms", "segment", "pass_bytes", "segments_with_rot", "messages_mended", "messages_lost")
