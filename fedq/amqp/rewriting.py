@@ -46,17 +46,17 @@ def with_headers(message: bytes, changes: Mapping[str, TableValue]) -> bytes:
     return _encode(message, route, {**kept, "headers": {**_headers(kept), **changes}}, body)
 
 
-def with_offset(message: bytes, offset: int) -> bytes:
-    """The message as a reader of a stream gets it: with its offset, headers sorted by name.
+def with_headers_sorted(message: bytes, changes: Mapping[str, TableValue]) -> bytes:
+    """The message with some headers set, all of them sorted by name.
 
-    A message whose properties have no room for that goes out as it is.
+    A message whose properties have no room for that is left as it is.
     """
     route, properties, body = split(message)
     kept = decode_kept_properties(properties)
-    headers = {**_headers(kept), "x-stream-offset": Long(offset)}
+    headers = {**_headers(kept), **changes}
     kept["headers"] = {name: headers[name] for name in sorted(headers, key=_bytes_of)}
     data = encode_properties(kept)
-    if len(data) > _PROPERTIES_BYTES_MAX:
+    if len(data) > PROPERTIES_WRITTEN_BYTES_MAX:
         return message
     return encode(message[0], route, data, body)
 
@@ -81,7 +81,7 @@ def delay_of(message: bytes) -> int:
 
 
 #: The longest property list that the broker writes: its header fits into the frames it offers.
-_PROPERTIES_BYTES_MAX: Final = FRAME_BYTES_MAX - HEADER_OVERHEAD_BYTES
+PROPERTIES_WRITTEN_BYTES_MAX: Final = FRAME_BYTES_MAX - HEADER_OVERHEAD_BYTES
 #: The name of the header, and the letter and length of its value.
 _DEATH_OVERHEAD: Final = 13
 
@@ -119,7 +119,7 @@ def dead_letter(
         headers.pop("CC", None)
     told = {**_first_death(death), **headers}
     kept["headers"] = told
-    room = _PROPERTIES_BYTES_MAX - len(encode_properties(kept)) - _DEATH_OVERHEAD
+    room = PROPERTIES_WRITTEN_BYTES_MAX - len(encode_properties(kept)) - _DEATH_OVERHEAD
     header = with_death(deaths, death, room)
     # Without room for it there is none for the first death, either.
     kept["headers"] = headers if header is None else {**told, "x-death": header}

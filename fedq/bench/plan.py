@@ -110,6 +110,8 @@ class Plan:
     idle: int = 0
     #: So many messages in all are stored before anybody consumes, within `seconds`; 0: no filling.
     fill: int = 0
+    #: Queues, and what is in them, are left behind.
+    is_kept: bool = False
     seconds: float = 10.0
     warm_up_s: float = 2.0
     #: How long nothing may happen before a wait is given up.
@@ -130,6 +132,11 @@ class Plan:
     def queue_count(self) -> int:
         """How many queues are consumed; in a fan-out they belong to the subscribers."""
         return self.bound_queues if self.kind is Kind.TOPICS else self.queues
+
+    @property
+    def is_stream(self) -> bool:
+        """Whether what is consumed are streams: each of their consumers gets everything."""
+        return self.kind is Kind.QUEUES and self.queue_arguments.get("x-queue-type") == "stream"
 
     @property
     def has_durable_queues(self) -> bool:
@@ -155,7 +162,7 @@ class Plan:
         """Deliveries that the broker may owe before producers wait."""
         by_bytes = _IN_FLIGHT_BYTES // (self.size_max + 128)
         most = max(min(_IN_FLIGHT, by_bytes), _IN_FLIGHT_EACH * max(self.subscribers, 1))
-        return max(most, self.fill)
+        return max(most, self.fill * max(self.consumers if self.is_stream else 1, 1))
 
     def fill_of(self, producer: int) -> int:
         """How many of the messages to fill queues with a producer sends."""

@@ -58,6 +58,8 @@ class Result:
     generator_share: float = 0.0
     #: Why the run ended early; None when it did not.
     error: str | None = None
+    #: Queues that are left because that was asked for.
+    kept: list[str] = field(default_factory=list)
     #: Why queues or the exchange may still be there; None when they are gone.
     left_behind: str | None = None
 
@@ -116,6 +118,7 @@ class Result:
             "generator_share": round(self.generator_share, 3),
             "generator_limited": self.is_generator_limited,
             "error": self.error,
+            "kept": self.kept,
             "left_behind": self.left_behind,
         }
 

@@ -115,7 +115,9 @@ class Run:
         finally:
             self._take_counts()
             self._end_children()
-            if is_declared:
+            if is_declared and self._plan.is_kept:
+                self.result.kept = self._topology.shared_queues
+            elif is_declared:
                 self._clean_up()
         return self.result
 

@@ -47,6 +47,12 @@ class Topology:
         """Whether there are queues that are no client's own."""
         return self.plan.kind is not Kind.FANOUT and not self.plan.is_exclusive
 
+    @property
+    def shared_queues(self) -> list[str]:
+        """The names of the queues that are no client's own."""
+        count = self.plan.queue_count if self.has_shared_queues else 0
+        return [self.queue(index) for index in range(count)]
+
     def queue(self, index: int) -> str:
         """The name of a queue."""
         return f"{self.name}-{index}"
@@ -111,6 +117,10 @@ class Topology:
             return [len(queues) for queues in self._matched]
         if plan.kind is Kind.FANOUT:
             return [plan.subscribers] * ROUND
+        if plan.is_stream:
+            queues = self.queues_of(producer)
+            readers = [len(range(queue, plan.consumers, plan.queues)) for queue in queues]
+            return [readers[index % len(queues)] for index in range(ROUND)]
         return [1 if plan.consumers else 0] * ROUND
 
     def members(self, producer: int, queue: int) -> Members | None:

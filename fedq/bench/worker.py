@@ -166,14 +166,7 @@ class Worker:
     def _consumers(self) -> list[Opening]:
         plan, topology = self._plan, self._topology
         mine = topology.consumers_in(self._process)
-        by_queue: dict[int, Ledger | SharedLedger] = {}
-        for queue in dict.fromkeys(consumer % plan.queue_count for consumer in mine):
-            ledger = topology.ledger(queue)
-            self._ledgers.append(ledger)
-            by_queue[queue] = ledger
-            if plan.consumer_count > plan.queue_count + queue:
-                shared = by_queue[queue] = SharedLedger(ledger)
-                self._shared.append(shared)
+        ledgers = self._ledgers_of(mine)
         ack_every = 0 if plan.prefetch is None else plan.ack_every
 
         def opening(consumer: int) -> Opening:
@@ -181,7 +174,7 @@ class Worker:
             who = f"consumer {consumer} of {topology.queue(queue)}"
 
             def ready(connected: socket.socket) -> None:
-                client = Consumer(connected, who, self._measure, by_queue[queue], ack_every)
+                client = Consumer(connected, who, self._measure, ledgers[consumer], ack_every)
                 self._consumers_opened[consumer] = client
                 self._add(client)
 
@@ -192,6 +185,23 @@ class Worker:
             return Opening(topology.target(consumer), who, steps, ready, on_more=more)
 
         return [opening(consumer) for consumer in mine]
+
+    def _ledgers_of(self, consumers: list[int]) -> dict[int, Ledger | SharedLedger]:
+        """What each of these consumers is to get: all of its queue, or, but of a stream, a part."""
+        plan, topology = self._plan, self._topology
+        found: dict[int, Ledger | SharedLedger] = {}
+        by_queue: dict[int, Ledger | SharedLedger] = {}
+        for consumer in consumers:
+            queue = consumer % plan.queue_count
+            if queue not in by_queue or plan.is_stream:
+                ledger = topology.ledger(queue)
+                self._ledgers.append(ledger)
+                by_queue[queue] = ledger
+                if plan.consumer_count > plan.queue_count + queue and not plan.is_stream:
+                    shared = by_queue[queue] = SharedLedger(ledger)
+                    self._shared.append(shared)
+            found[consumer] = by_queue[queue]
+        return found
 
     def _subscriber_openings(self) -> list[Opening]:
         topology = self._topology

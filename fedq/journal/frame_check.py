@@ -13,6 +13,8 @@ from fedq.journal.records import FRAME, HEAD
 
 _FRAME_BYTES: Final[int] = FRAME.size
 _BODY_BYTES_MIN: Final[int] = HEAD.size
+_BODY_BYTES_MAX: Final[int] = limits.RECORD_BYTES_MAX
+_unpack_frame: Final = FRAME.unpack_from
 
 
 class FrameCheck:
@@ -40,6 +42,12 @@ class FrameCheck:
         """Takes the next bytes; false if the frame at `begin` is not whole."""
         start, view, end = 0, memoryview(data), len(data)
         while start < end:
+            if not self._left and not self._head:
+                start = self._take_whole(data, view, start)
+                if start < 0:
+                    return False
+                if start == end:
+                    break
             if not self._left:
                 taken = data[start : start + _FRAME_BYTES - len(self._head)]
                 self._head += taken
@@ -48,7 +56,7 @@ class FrameCheck:
                     break
                 length, self._expected = FRAME.unpack(self._head)
                 stop = self.begin + _FRAME_BYTES + length
-                if not _BODY_BYTES_MIN <= length <= limits.RECORD_BYTES_MAX or stop > self.size:
+                if not _BODY_BYTES_MIN <= length <= _BODY_BYTES_MAX or stop > self.size:
                     return False
                 self._head, self._left, self._crc = b"", length, 0
                 continue
@@ -63,3 +71,24 @@ class FrameCheck:
                 self.count += 1
         self.at += end
         return self.at < self.size or self.begin == self.size
+
+    def _take_whole(self, data: bytes, view: memoryview, start: int) -> int:
+        """Takes frames that the data has whole, nearly all of them; returns where it stopped.
+
+        -1 if one is not what was written, as `begin` says.
+        """
+        base, end, most = self.at, len(data), self.size - self.at
+        while end - start > _FRAME_BYTES:
+            length, expected = _unpack_frame(data, start)
+            body_at = start + _FRAME_BYTES
+            stop = body_at + length
+            if not _BODY_BYTES_MIN <= length <= _BODY_BYTES_MAX or stop > most:
+                return -1
+            if stop > end:
+                break
+            if crc32(view[body_at:stop]) != expected:
+                return -1
+            self.count += 1
+            start = stop
+            self.begin = base + start
+        return start

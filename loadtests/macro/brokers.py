@@ -46,6 +46,16 @@ class Broker(Protocol):
     def pids(self) -> list[int]:
         """The first process of each node; all others descend from them."""
 
+    @property
+    def directory(self) -> Path:
+        """Where everything is that it keeps."""
+
+    def kill(self) -> None:
+        """Ends all its processes at once; what is on the disk stays."""
+
+    def start(self) -> None:
+        """Starts them again, and returns before they serve."""
+
     def __enter__(self) -> Self: ...
 
     def __exit__(self, *details: object) -> None: ...
@@ -81,9 +91,8 @@ class FedqBroker:
     ) -> None:
         """`cores`: as taskset lists them, "" for all; all nodes share them."""
         more = None if memory_bytes is None else {"limits": {"memory_bytes": memory_bytes}}
-        self._cluster = Cluster(
-            directory, names=NODE_NAMES[:count], prefix=pinned(cores), more=more
-        )
+        self.directory = directory
+        self.cluster = Cluster(directory, names=NODE_NAMES[:count], prefix=pinned(cores), more=more)
 
     @property
     def name(self) -> str:
@@ -93,20 +102,29 @@ class FedqBroker:
     @property
     def addresses(self) -> list[Address]:
         """Where its nodes listen for clients."""
-        return [node.amqp for node in self._cluster.nodes.values()]
+        return [node.amqp for node in self.cluster.nodes.values()]
 
     @property
     def pids(self) -> list[int]:
         """The nodes' processes."""
-        processes = [node.process for node in self._cluster.nodes.values()]
+        processes = [node.process for node in self.cluster.nodes.values()]
         return [process.pid for process in processes if process is not None]
 
+    def kill(self) -> None:
+        """Ends all its processes at once; what is on the disk stays."""
+        self.cluster.stop()
+
+    def start(self) -> None:
+        """Starts them again, and returns before they serve."""
+        for node in self.cluster.nodes.values():
+            node.start()
+
     def __enter__(self) -> Self:
-        self._cluster.__enter__()
+        self.cluster.__enter__()
         return self
 
     def __exit__(self, *details: object) -> None:
-        self._cluster.stop()
+        self.cluster.stop()
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,7 +152,7 @@ class RabbitBroker:
         `memory_bytes` is fedq's alone: RabbitMQ keeps its own bound, as its settings are default.
         """
         del memory_bytes
-        self._directory = directory
+        self.directory = directory
         self._prefix = pinned(cores)
         self._names_port, *ports = free_ports(1 + 2 * count)
         self._nodes = [
@@ -170,7 +188,7 @@ class RabbitBroker:
         return [process.pid for process in self._processes[1:]]
 
     def _environment(self, node: RabbitNode) -> dict[str, str]:
-        base = str(self._directory)
+        base = str(self.directory)
         return os.environ | {
             "HOME": base,
             "RABBITMQ_NODENAME": node.name,
@@ -195,10 +213,10 @@ class RabbitBroker:
                 f"cluster_formation.classic_config.nodes.{node.number + 1} = {node.name}"
                 for node in self._nodes
             ]
-        self._directory.mkdir(parents=True, exist_ok=True)
-        (self._directory / "rabbitmq.conf").write_text("\n".join(lines) + "\n")
-        (self._directory / "enabled_plugins").write_text("[].\n")
-        cookie = self._directory / ".erlang.cookie"
+        self.directory.mkdir(parents=True, exist_ok=True)
+        (self.directory / "rabbitmq.conf").write_text("\n".join(lines) + "\n")
+        (self.directory / "enabled_plugins").write_text("[].\n")
+        cookie = self.directory / ".erlang.cookie"
         cookie.write_text(secrets.token_hex(16))
         cookie.chmod(0o400)
 
@@ -222,14 +240,28 @@ class RabbitBroker:
             raise
         return self
 
+    def kill(self) -> None:
+        """Ends all its processes at once, but the name server; what is on the disk stays."""
+        names, *started = self._processes
+        for process in started:
+            for each in [*psutil.Process(process.pid).children(recursive=True), process]:
+                each.kill()
+            process.wait()
+        self._processes = [names]
+
+    def start(self) -> None:
+        """Starts them again, and returns before they serve."""
+        for node in self._nodes:
+            self._start_node(node)
+
     def _start_node(self, node: RabbitNode) -> None:
         self._start(node.name, [*self._prefix, str(RABBIT_HOME / "rabbitmq-server")], node)
 
     def _start(self, name: str, command: list[str], node: RabbitNode) -> None:
-        with (self._directory / f"{name}.out").open("wb") as output:
+        with (self.directory / f"{name}.out").open("wb") as output:
             self._processes.append(
                 subprocess.Popen(
-                    command, cwd=self._directory, env=self._environment(node),
+                    command, cwd=self.directory, env=self._environment(node),
                     stdin=subprocess.DEVNULL, stdout=output, stderr=output,
                 )
             )  # fmt: skip
@@ -239,7 +271,7 @@ class RabbitBroker:
 
         def is_served() -> bool:
             if process.poll() is not None:
-                output = (self._directory / f"{node.name}.out").read_text(errors="replace")
+                output = (self.directory / f"{node.name}.out").read_text(errors="replace")
                 raise RuntimeError(f"{self.name} did not start:\n{output[-2000:]}")
             return serves(self.addresses[node.number])
 

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Final
 
-from loadtests.macro.works import Group, Work
+from loadtests.macro.works import Work
 
 MIB: Final = 1 << 20
 #: What a stored message takes beside its body, at most, in journals of either broker.
@@ -53,7 +53,7 @@ def scaled(works: Iterable[Work], scale: Scale) -> list[Work]:
             # Emptying has a deadline of its own.
             patience_s=work.patience_s + scale.deadline_s,
         )
-        if work.group is Group.DEEP
+        if work.group.is_scaled
         else work
         for work in works
     ]  # fmt: skip
@@ -61,7 +61,7 @@ def scaled(works: Iterable[Work], scale: Scale) -> list[Work]:
 
 def room_problem(works: Iterable[Work], scale: Scale, free_bytes: int) -> str:
     """What to tell whoever asks for more than the disk has; "" if there is room."""
-    if scale.disk_bytes <= free_bytes or all(work.group is not Group.DEEP for work in works):
+    if scale.disk_bytes <= free_bytes or not any(work.group.is_scaled for work in works):
         return ""
     return (
         f"{scale.messages:,} messages of {scale.body_bytes:,} bytes need "

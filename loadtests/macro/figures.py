@@ -67,6 +67,16 @@ def _plain(key: str) -> Callable[[Round, str], float | None]:
     return read
 
 
+def _scaled(key: str, scale: float) -> Callable[[Round, str], float | None]:
+    plain = _plain(key)
+
+    def read(runs: Round, work: str) -> float | None:
+        value = plain(runs, work)
+        return None if value is None else value * scale
+
+    return read
+
+
 def _within(key: str, part: str, scale: float = 1.0) -> Callable[[Round, str], float | None]:
     def read(runs: Round, work: str) -> float | None:
         summary = runs[work].get(key) or {}
@@ -136,6 +146,23 @@ def _drained(key: str) -> Callable[[Round, str], float | None]:
     return read
 
 
+def _beside_to_idle(runs: Round, work: str) -> float | None:
+    ours, theirs = (
+        _within(f"confirm_us_{when}", "p99")(runs, work) for when in ("beside", "before")
+    )
+    return ours / theirs if ours and theirs else None
+
+
+def rise_of(figure: Figure, words: str, base: str) -> Figure:
+    """A figure next to that of another work in the same round."""
+
+    def read(runs: Round, work: str) -> float | None:
+        ours, theirs = figure.read(runs, work), figure.read(runs, base) if base in runs else None
+        return ours / theirs if ours and theirs else None
+
+    return Figure(figure.name, f"times {words}", figure.is_more_better, read, figure.is_timed)
+
+
 def rise_over(base: str) -> Figure:
     """The processor time for a message next to that of another work in the same round."""
 
@@ -188,3 +215,19 @@ BYTES_EACH: Final = Figure(
 )
 DRAINED_PER_CPU: Final = PER_CPU._replace(read=_drained("deliveries_per_cpu_second"))
 DRAINED_PER_SECOND: Final = PER_SECOND._replace(read=_drained("deliver_per_second"))
+STORED_PER_CPU: Final = Figure(
+    "messages stored", "a CPU-second", True, _plain("publishes_per_cpu_second")
+)
+PUBLISHED_PER_SECOND: Final = Figure(
+    "messages stored", "a second", True, _plain("publish_per_second"), is_timed=True
+)
+RESTART: Final = Figure("serves after", "s", False, _plain("restart_seconds"), is_timed=True)
+JOINED: Final = Figure(
+    "copied", "MB a second", True, _scaled("joined_bytes_per_second", 1e-6), is_timed=True
+)
+JOINED_SECONDS: Final = Figure("in sync after", "s", False, _plain("joined_seconds"), is_timed=True)
+BESIDE_P99: Final = CONFIRM_P99._replace(read=_within("confirm_us_beside", "p99"))
+BESIDE_TO_IDLE: Final = Figure(
+    "confirm p99", "times that of idle", False, _beside_to_idle, is_timed=True
+)
+DISK_MAX: Final = Figure("disk at most", "MiB", False, _scaled("disk_bytes_max", 1 / (KIB * KIB)))

@@ -18,20 +18,25 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack
-from dataclasses import dataclass, field
+from contextlib import ExitStack, contextmanager, nullcontext
+from dataclasses import dataclass, field, replace
 from itertools import groupby
 from pathlib import Path
 from typing import Any, Final
 
 from loadtests.macro.brokers import Broker, FedqBroker, RabbitBroker, pinned
+from loadtests.macro.disk import DiskWatch
 from loadtests.macro.machine import Stretch, cores
-from loadtests.macro.works import Work
+from loadtests.macro.scenes import stage_of
+from loadtests.macro.works import Group, Work
 from tests.integration.harness import environment
+from tests.integration.stock import PERSISTENT, connect
 
 #: Exit code of the generator when messages were lost, repeated or out of order.
 WRONG_DELIVERIES: Final = 1
 WORDS_SHOWN: Final = 400
+#: The queue whose one message stays.
+OLD: Final = "fedq-bench-old"
 
 Make = Callable[[Path, str, int, int | None], Broker]
 MAKES: Final[dict[str, Make]] = {"fedq": FedqBroker, "rabbitmq": RabbitBroker}
@@ -107,15 +112,66 @@ def generate(command: list[str], timeout_s: float) -> tuple[dict[str, Any], str]
     return outcome, ""
 
 
+@contextmanager
+def loaded_beside(broker: Broker, work: Work, kind: str, core: str) -> Iterator[None]:
+    """Another load that goes on meanwhile, if the work has one."""
+    if not work.beside:
+        yield
+        return
+    aside = replace(work, options=work.beside, warm_up_s=0.0)
+    command = ["nice", "-n", "10", *generator_command(broker, aside, 0.0, kind, core)]
+    with subprocess.Popen(
+        command, env=environment(), stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL, start_new_session=True,
+    ) as process:  # fmt: skip
+        try:
+            yield
+        finally:
+            os.killpg(process.pid, signal.SIGKILL)
+
+
+def keep_old_message(broker: Broker) -> None:
+    """Stores one persistent message that nobody takes."""
+    connection = connect(broker.addresses[0])
+    channel = connection.channel()
+    channel.queue_declare(OLD, durable=True)
+    channel.confirm_delivery()
+    channel.basic_publish("", OLD, b"old", PERSISTENT)
+    connection.close()
+
+
 def measure(
     broker: Broker, work: Work, kind: str, number: int, seconds: float, generator_cores: str
 ) -> Run:
     """One measurement on a broker that runs."""
     seconds = work.deadline_s or seconds * work.times_longer
-    command = generator_command(broker, work, seconds, kind, generator_cores)
+
+    def generate_other(options: tuple[str, ...], timeout_s: float) -> tuple[dict[str, Any], str]:
+        other = replace(work, options=options, fedq=(), rabbitmq=(), warm_up_s=0.0)
+        return generate(generator_command(broker, other, 0.0, kind, generator_cores), timeout_s)
+
+    stage = stage_of(work, broker, generate_other)
     stretch, began = Stretch(broker.pids), time.monotonic()
-    outcome, failure = generate(command, seconds + work.warm_up_s + work.patience_s)
-    others, took_s = stretch.others_share(), round(time.monotonic() - began, 2)
+    outcome: dict[str, Any] = {}
+    others: float | None = None
+    try:
+        stage.before()
+        if work.has_old_message:
+            keep_old_message(broker)
+        command = generator_command(broker, work, seconds, kind, generator_cores)
+        with (
+            loaded_beside(broker, work, kind, generator_cores),
+            DiskWatch(broker.directory) if work.group is Group.BESIDE else nullcontext() as disk,
+        ):
+            outcome, failure = generate(command, seconds + work.warm_up_s + work.patience_s)
+        others = stretch.others_share()
+        if not failure:
+            outcome |= stage.after(outcome)
+            if disk is not None:
+                outcome["disk_bytes_max"] = disk.most
+    except (OSError, RuntimeError, AssertionError, LookupError) as error:
+        outcome, failure = {}, last_words(str(error))
+    took_s = round(time.monotonic() - began, 2)
     return Run(work.name, kind, broker.name, number, outcome, failure, others, took_s)
 
 
@@ -147,6 +203,8 @@ class Rounds:
         with ExitStack() as stack:
             broker: Broker | None = None
             for work in works:
+                if work.is_own and kind != "fedq":
+                    continue
                 if broker is not None and work.needs_fresh_broker:
                     stack.pop_all().close()
                     broker = None

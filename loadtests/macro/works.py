@@ -27,13 +27,28 @@ class Group(Enum):
     TOPICS = "topics"
     FANOUT = "fanout"
     MANY = "many"
+    STREAMS = "streams"
     DEEP = "deep"
+    BESIDE = "beside"
+    JOIN = "join"
     CLUSTER = "cluster"
 
     @property
     def nodes(self) -> int:
         """How many nodes the broker has."""
-        return 3 if self is Group.CLUSTER else 1
+        return 3 if self in (Group.CLUSTER, Group.JOIN) else 1
+
+    @property
+    def is_scaled(self) -> bool:
+        """Whether its works fill queues of the size that the command line gives."""
+        return self in (Group.DEEP, Group.JOIN)
+
+
+class Scene(Enum):
+    """What is done around a load, and measured, too (`loadtests.macro.scenes`)."""
+
+    RESTART = "restart"
+    JOIN = "join"
 
 
 class Row(NamedTuple):
@@ -74,6 +89,13 @@ class Work:
     memory_bytes: int | None = None
     #: What is measured has so long, whatever the usual seconds; None: the usual ones.
     deadline_s: float | None = None
+    scene: Scene | None = None
+    #: Options of another load that goes on meanwhile, at a low priority.
+    beside: tuple[str, ...] = ()
+    #: A queue of its own keeps one persistent message meanwhile.
+    has_old_message: bool = False
+    #: RabbitMQ has nothing like it.
+    is_own: bool = False
 
 
 TRANSIENT: Final = ("--auto-ack",)
@@ -244,6 +266,110 @@ def _deep() -> list[Work]:
     ]  # fmt: skip
 
 
+_STORE: Final = ("--persistent", "--confirms", WINDOW, "--consumers", "0", "--keep")
+
+
+def _restarts() -> list[Work]:
+    return [
+        Work(
+            "deep-restart", "killed with a full queue, and started again", Group.DEEP, _STORE,
+            (Row(figures.RESTART, Aim(5)),), rabbitmq=LAZY, scene=Scene.RESTART,
+            needs_fresh_broker=True, is_in_quick=False, is_on_request=True, warm_up_s=0.0,
+            patience_s=400.0,
+        )
+    ]  # fmt: skip
+
+
+def _joins() -> list[Work]:
+    return [
+        Work(
+            "join", "a copy joins, 2,000 publishes/s beside it", Group.JOIN, _STORE,
+            (
+                Row(figures.JOINED, Aim(100)), Row(figures.JOINED_SECONDS),
+                Row(figures.BESIDE_P99), Row(figures.BESIDE_TO_IDLE, Aim(2)),
+            ),
+            fedq=replicas(3), scene=Scene.JOIN, is_own=True, needs_fresh_broker=True,
+            is_in_quick=False, is_on_request=True, warm_up_s=0.0, patience_s=1_000.0,
+        )
+    ]  # fmt: skip
+
+
+#: Fills a queue beside other works, until they end.
+FILLING: Final = (
+    "--fill", "1000000000", "--size", "1024", "--persistent", "--confirms", WINDOW,
+    "--consumers", "0", "--seconds", "3600", "--warm-up", "0",
+)  # fmt: skip
+_NEIGHBOUR: Final = ("--size", "16", "--rate", "1000", *RELIABLE)
+#: What 50,000 messages of 1 KiB on their way take, twice, and four segments of the journal.
+_DISK_MIB_MAX: Final = 359
+
+
+def _beside() -> list[Work]:
+    """What a neighbour, and a message that stays, do to others."""
+    both = (Row(figures.LATENCY_P50), Row(figures.LATENCY_P99))
+    idle, alone = "neighbour-idle", "old-message-none"
+    flow = ("--size", "1024", *RELIABLE)
+    return [
+        Work(
+            name, about, Group.BESIDE, options, rows, beside=beside, has_old_message=is_old,
+            needs_fresh_broker=True, is_in_quick=False, is_on_request=True, warm_up_s=6.0,
+            times_longer=longer, memory_bytes=512 << 20,
+        )
+        for name, about, options, rows, beside, is_old, longer in (
+            (idle, "1,000/s, persistent with confirms", _NEIGHBOUR, both, (), False, 3),
+            (
+                "neighbour-filling", "the same beside a queue that is filled at full speed",
+                _NEIGHBOUR,
+                (*both, Row(figures.rise_of(figures.LATENCY_P99, "that of idle", idle), Aim(2))),
+                FILLING, False, 3,
+            ),
+            (
+                alone, "1 KiB, persistent, confirms 200, for long", flow,
+                (*SPEED, Row(figures.CONFIRM_P99), Row(figures.DISK_MAX)), (), False, 10,
+            ),
+            (
+                "old-message", "the same while one message stays", flow,
+                (
+                    *SPEED, Row(figures.CONFIRM_P99),
+                    Row(figures.rise_of(figures.CONFIRM_P99, "that without", alone), Aim(1.5)),
+                    Row(figures.DISK_MAX, Aim(_DISK_MIB_MAX)),
+                ),
+                (), True, 10,
+            ),
+        )
+    ]  # fmt: skip
+
+
+def _streams() -> list[Work]:
+    """Streams; who reads from the start finds all of it stored."""
+    stream = ("--queue-argument", "x-queue-type=stream", "--persistent", "--confirms", WINDOW)
+    reads = ("--prefetch", "1000", "--ack-every", "100")
+    replay = (*reads, "--consumer-argument", "x-stream-offset=first")
+    kinds = (
+        ("publish", "filled, confirms 200", ("--fill", "1500000", "--consumers", "0"),
+         (Row(figures.STORED_PER_CPU, Aim(300_000)), Row(figures.PUBLISHED_PER_SECOND))),
+        ("replay", "one reader from the start", ("--fill", "1500000", *replay), _speed(1_500_000)),
+        ("replay-10", "ten readers from the start",
+         ("--fill", "300000", "--consumers", "10", *replay), _speed(3_000_000)),
+    )  # fmt: skip
+    found = [
+        Work(
+            f"stream-{name}", f"a stream of 16 B, {about}", Group.STREAMS,
+            ("--size", "16", *stream, *options), rows, is_in_quick=False, warm_up_s=0.0,
+            deadline_s=60.0, needs_fresh_broker=True,
+        )
+        for name, about, options, rows in kinds
+    ]  # fmt: skip
+    found.append(
+        Work(
+            "stream-tail", "a stream of 64 B, 1,000 readers at its tail", Group.STREAMS,
+            ("--size", "64", *stream, "--consumers", "1000", *reads), _speed(None),
+            is_in_quick=False, warm_up_s=2.0, patience_s=90.0, needs_fresh_broker=True,
+        )
+    )  # fmt: skip
+    return found
+
+
 def _copies() -> list[Work]:
     twice = Aim(2.0, is_relative=True)
     rows = (
@@ -293,7 +419,11 @@ WORKS: Final = {
         *_latencies(),
         *_topics(),
         *_fanouts(),
+        *_streams(),
         *_deep(),
+        *_restarts(),
+        *_beside(),
+        *_joins(),
         *_copies(),
         *_spread(),
     ]

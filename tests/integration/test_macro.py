@@ -43,12 +43,28 @@ def test_deep_queues_are_filled_and_emptied(tmp_path: Path, kind: str) -> None:
     options += ["--deadline", "20", "--label", "deep", "--into", str(tmp_path)]
     assert main(options) == 0
     report = json.loads(next(tmp_path.glob("*-deep.json")).read_text())
-    assert [run["failure"] for run in report["runs"]] == ["", "", ""]
+    assert [run["failure"] for run in report["runs"]] == [""] * 4
     assert all(run["outcome"]["filling"]["is_whole"] for run in report["runs"])
-    drained = report["runs"][1:]
+    *_, again = report["runs"]
+    assert again["outcome"]["restarted_with"] == 2_000
+    drained = report["runs"][1:3]
     assert [run["outcome"]["delivered"] for run in drained] == [2_000, 2_000]
     # The last row of each work has a value, whatever the disk of the day is like.
     assert report["rows"][-1]["brokers"][kind]["median"] > 0
+
+
+@pytest.mark.slow
+@pytest.mark.patience(120)
+def test_streams_neighbours_and_a_copy_that_joins_are_measured(tmp_path: Path) -> None:
+    works = "stream-tail,neighbour-filling,join"
+    options = ["--only", "fedq", "--works", works, "--messages", "2000", "--deadline", "20"]
+    assert main([*SHORT, *options, "--label", "some", "--into", str(tmp_path)]) == 0
+    report = json.loads(next(tmp_path.glob("*-some.json")).read_text())
+    assert [run["failure"] for run in report["runs"]] == [""] * 3
+    without = [row for row in report["rows"] if "median" not in row["brokers"]["fedq"]]
+    # It is held against a work that was not asked for.
+    assert [row["work"] for row in without] == ["neighbour-filling"]
+    assert report["runs"][1]["outcome"]["disk_bytes_max"] > 100_000
 
 
 def test_more_than_the_disk_has_is_refused(capsys: pytest.CaptureFixture[str]) -> None:

@@ -103,6 +103,9 @@ FillOption = Annotated[
         help="Store so many before anybody consumes, then empty; --seconds bounds each.",
     ),
 ]
+KeepOption = Annotated[
+    bool, typer.Option("--keep", help="Leave queues and what is in them; --json names them.")
+]
 PidsOption = Annotated[
     list[int] | None,
     typer.Option("--pid", help="Watch this process of the broker and its children; repeatable."),

@@ -5,7 +5,8 @@ bytes a second; which of them have rot. Such a segment is emptied (`fedq.node.co
 is alive in it is written anew, from memory, from the disk, or from another copy, and the file goes,
 with the damage and with what was dead. So the first damage in a segment is enough to know.
 
-A pass begins `scrub_every_ms` after the one before began, or when that one ends.
+A pass begins `scrub_every_ms` after the one before began, or when that one ends, and reads what
+was full by then: what has just been written is not looked at again before the next one.
 """
 
 from typing import Final
@@ -29,14 +30,16 @@ class Scrubbing:
     """Reads the journal through, again and again."""
 
     __slots__ = (
-        "_allowed", "_asked_at", "_check", "_is_reading", "_next_pass_ms", "_segment", "_then_ms",
-        "state",
+        "_allowed", "_asked_at", "_check", "_is_reading", "_last", "_next_pass_ms", "_segment",
+        "_then_ms", "state",
     )  # fmt: skip
 
     def __init__(self, state: NodeState) -> None:
         self.state = state
         #: The segment at hand, or the last one that was; and how far it was checked.
         self._segment = 0
+        #: The last one of this pass.
+        self._last = 0
         self._check: FrameCheck | None = None
         self._is_reading = False
         #: Thousandths of bytes that may be read by now, and when that was counted.
@@ -80,8 +83,9 @@ class Scrubbing:
         segment = next_full(state.plan, self._segment)
         if segment is not None and not self._segment:
             self._next_pass_ms = state.now_ms + state.settings.scrub_every_ms
+            self._last = state.plan.full[-1].number
             scrub.pass_bytes = 0
-        if segment is None:
+        if segment is None or segment.number > self._last:
             if self._segment:
                 scrub.passes += 1
                 scrub.last_pass_unix_ms = state.unix_ms

@@ -50,7 +50,7 @@ IMPERSONATOR: Final = "impersonator"
 _PILED_SHIFT: Final = 3
 #: What the end of a turn does for a queue that got anything, in units of work (as a shift); it is
 #: charged with the first run of a batch, whose queues most others share.
-_QUEUE_SHIFT: Final = 1
+_QUEUE_SHIFT: Final = 2
 #: Exchanges for which a client's permission is remembered, as long as the map stays as it is.
 PERMITTED_MAX: Final = 1_000
 

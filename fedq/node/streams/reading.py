@@ -14,7 +14,7 @@ Changes cursors and chunks; channels' unacked windows, by way of `ConsumeFlow`; 
 
 from typing import Final
 
-from fedq.amqp.rewriting import with_offset
+from fedq.amqp.offsets import with_offsets
 from fedq.core.ids import FragmentId, NodeId, QueueKey
 from fedq.core.limits import DELIVERY_BATCH_MAX, DELIVERY_BYTES_PER_TURN_MAX
 from fedq.core.peer_messages import READ_FROM, ReadStream, StreamPart
@@ -288,10 +288,8 @@ def _write(readers: StreamReaders, info: FragmentInfo, place: Place, found: Foun
     if found.next <= place[0]:
         return None
     base = base_of(info)
-    written = [
-        with_offset(message, min(max(position - base, 0), _OFFSET_MAX))
-        for position, message in zip(found.positions, found.messages, strict=True)
-    ]
+    offsets = [min(max(position - base, 0), _OFFSET_MAX) for position in found.positions]
+    written = with_offsets(found.messages, offsets)
     chunk = Chunk(found.positions, written, found.next, found.work)
     readers.put(place, chunk)
     return chunk

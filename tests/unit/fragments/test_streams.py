@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fedq.amqp.content import decode_properties
-from fedq.amqp.rewriting import with_offset
+from fedq.amqp.offsets import with_offsets
 from fedq.core.ids import FragmentId, Incarnation, NodeId, Origin
 from fedq.core.limits import FRAME_BYTES_MAX, HEADER_OVERHEAD_BYTES
 from fedq.core.message import FLAG_DELAYED, FLAG_EXPIRES, FLAG_PERSISTENT, FLAG_SEEN, encode, split
@@ -145,7 +145,7 @@ def test_an_offset_is_written_among_headers_of_any_name() -> None:
     names = ("ÿ".encode(), b"a", b"x-stream-offset", b"zz")
     table = b"".join(bytes([len(name)]) + name + b"V" for name in names)
     properties = b"\x20\x00" + len(table).to_bytes(4, "big") + table
-    message = with_offset(encode(FLAG_PERSISTENT, ROUTE, properties, b"body"), 7)
+    [message] = with_offsets([encode(FLAG_PERSISTENT, ROUTE, properties, b"body")], [7])
     _, written, body = split(message)
     headers = decode_properties(written)["headers"]
     assert isinstance(headers, dict)
@@ -158,4 +158,4 @@ def test_without_room_for_an_offset_a_message_goes_out_as_it_is() -> None:
     table = value + b"x" * (FRAME_BYTES_MAX - HEADER_OVERHEAD_BYTES - 13)
     properties = b"\x20\x00" + len(table).to_bytes(4, "big") + table
     message = encode(FLAG_PERSISTENT, ROUTE, properties, b"body")
-    assert with_offset(message, 7) == message
+    assert with_offsets([message], [7]) == [message]

@@ -94,3 +94,19 @@ def test_a_rise_is_measured_in_the_group_of_its_base() -> None:
             assert base.group is work.group
             assert base.options == work.options
             assert base.is_in_quick or not work.is_in_quick
+
+
+def test_a_load_beside_is_held_against_the_same_without() -> None:
+    outcome = OUTCOME | {
+        "confirm_us_before": {"p99": 200.0, "count": 5},
+        "confirm_us_beside": {"p99": 500.0, "count": 5},
+        "joined_bytes_per_second": 120e6, "disk_bytes_max": 3 << 20,
+    }  # fmt: skip
+    runs = {"join": outcome}
+    assert figures.BESIDE_TO_IDLE.read(runs, "join") == 2.5
+    assert figures.JOINED.read(runs, "join") == pytest.approx(120)
+    assert figures.DISK_MAX.read(runs, "join") == 3
+    assert figures.BESIDE_TO_IDLE.read({"join": OUTCOME}, "join") is None
+    against = figures.rise_of(figures.LATENCY_P99, "that of idle", "idle")
+    assert against.read({"idle": OUTCOME, "join": OUTCOME}, "join") == 1
+    assert against.read({"join": OUTCOME}, "join") is None
