@@ -20,13 +20,13 @@ _NAMED_MAX: Final = 5
 #: What it costs to look at a fragment, in units of work.
 _LOOK_WORK: Final = 2
 
-_Seen = tuple[MapVersion, MapVersion]
-
 
 class Awaiting:
     """Tells for whom this node, and which fragments, wait."""
 
-    __slots__ = ("_absent", "_began_ms", "_looked_ms", "_seen", "_told", "state")
+    __slots__ = (
+        "_absent", "_began_ms", "_fragments_seen", "_looked_ms", "_members_seen", "_told", "state",
+    )  # fmt: skip
 
     def __init__(self, state: NodeState) -> None:
         self.state = state
@@ -35,20 +35,22 @@ class Awaiting:
         self._absent: list[NodeId] = []
         self._looked_ms = 0
         #: The versions of members and of fragments that were looked at last.
-        self._seen: _Seen | None = None
+        self._members_seen = self._fragments_seen = MapVersion(-1)
         #: What the log said last.
         self._told: tuple[Awaited, ...] = ()
 
     def tick(self) -> None:
         """Looks whether something is to be said."""
         state = self.state
+        if state.joined:
+            is_due = state.map.members_version != self._members_seen or self._told
+            if is_due and self._is_due() and not state.chores.are_under_way(self):
+                self._look_at_fragments()
+            return
         if self._began_ms is None:
             self._began_ms = state.now_ms
-        if not state.joined:
-            if state.now_ms - self._began_ms >= PATIENCE_MS:
-                self._look_at_peers()
-        elif self._is_due() and not state.chores.are_under_way(self):
-            self._look_at_fragments()
+        if state.now_ms - self._began_ms >= PATIENCE_MS:
+            self._look_at_peers()
 
     # --- a majority --------------------------------------------------------------------------
 
@@ -72,16 +74,16 @@ class Awaiting:
     def _is_due(self) -> bool:
         """Whether others may wait by now: members have changed; or fragments that waited have."""
         state = self.state
-        versions = (state.map.members_version, state.map.fragments_version)
-        if self._seen is None or self._seen[0] != versions[0]:
+        if state.map.members_version != self._members_seen:
             return True
-        changed = bool(self._told) and self._seen[1] != versions[1]
+        changed = state.map.fragments_version != self._fragments_seen
         return changed and state.now_ms - self._looked_ms >= _LOOK_EVERY_MS
 
     def _look_at_fragments(self) -> None:
         state, tally = self.state, AwaitedTally(self.state)
         self._looked_ms = state.now_ms
-        self._seen = (state.map.members_version, state.map.fragments_version)
+        self._members_seen = state.map.members_version
+        self._fragments_seen = state.map.fragments_version
         look = Each(state.work, list(state.map.fragments), tally.add, _LOOK_WORK)
         state.chores.add(self, look)
         state.chores.add(self, _Telling(self, tally))
