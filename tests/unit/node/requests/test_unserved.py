@@ -103,6 +103,24 @@ def test_what_is_declared_anew_is_there_and_publishes_wait_for_the_home() -> Non
     assert client.ask(PASSIVE, QueueDeclareOk).message_count == 4
 
 
+def test_a_node_through_which_much_is_published_becomes_a_home() -> None:
+    cluster = Cluster(3, fragment_threshold=5)
+    client = of_one_home(cluster)
+    down(cluster, "n2")
+    client.publish("orders", *"defgh")
+    cluster.wait_for(lambda: _homes(cluster) == 2)
+    client.ask(PASSIVE, QueueDeclareOk)
+    other = cluster.client("n1")
+    other.ask(ConfirmSelect(), ConfirmSelectOk)
+    other.publish("orders", "i")
+    cluster.wait_for(lambda: other.has(BasicAck))
+    assert client.ask(PASSIVE, QueueDeclareOk).message_count == 1
+
+
+def _homes(cluster: Cluster) -> int:
+    return len(cluster.node("n1").state.map.fragments)
+
+
 def test_a_queue_of_which_a_part_is_served_answers_with_that_and_is_not_known_to_be_empty() -> None:
     cluster = Cluster(3)
     maker = cluster.client("n1")
