@@ -197,6 +197,9 @@ def test_show_tells_what_each_copy_has_in_memory_and_on_disk() -> None:
         "journal_dead_bytes": 1_024,
         "age_ms": 60_000,
         "age_ms_max": 70_000,
+        "whole": True,
+        "last": 0,
+        "last_reign": 0,
         "stream": None,
     }
     assert value["storage"]["memory_bytes"] == 3 * 2_048
