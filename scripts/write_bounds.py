@@ -34,7 +34,10 @@ VALUES: Final[Mapping[str, int | float]] = {
     **{name: value for name, value in vars(limits).items() if name.isupper()},
     "CONTENT_TOO_LARGE": errors.CONTENT_TOO_LARGE,
     "FRAME_ERROR": errors.FRAME_ERROR,
+    "NOT_ALLOWED": errors.NOT_ALLOWED,
+    "PRECONDITION_FAILED": errors.PRECONDITION_FAILED,
     "RESOURCE_ERROR": errors.RESOURCE_ERROR,
+    "SYNTAX_ERROR": errors.SYNTAX_ERROR,
     "BACKLOG_COMMANDS_MAX": client_flow.BACKLOG_MAX,
     "LOBBY_CLIENTS_MAX": amqp_server.LOBBY_CLIENTS_MAX,
     "LOBBY_SAFE_S": lobby.SAFE_S,
@@ -50,7 +53,8 @@ VALUES: Final[Mapping[str, int | float]] = {
 ROWS: Final = (
     (
         "frame offered to clients; channels; heartbeat",
-        "{FRAME_BYTES_MAX}; {CHANNELS_MAX}; {HEARTBEAT_S}",
+        "{FRAME_BYTES_MAX} ({FRAME_ERROR} beyond); {CHANNELS_MAX} ({NOT_ALLOWED} beyond); "
+        "{HEARTBEAT_S}",
     ),
     (
         "TLS handshake; time to open a connection after it; frame before login",
@@ -93,9 +97,9 @@ ROWS: Final = (
         "entries of `x-death`",
         "{DEATHS_MAX}, and what a header frame of {FRAME_BYTES_MAX} holds; the oldest go",
     ),
-    ("consumers of a channel", "{CONSUMERS_PER_CHANNEL_MAX}"),
+    ("consumers of a channel", "{CONSUMERS_PER_CHANNEL_MAX} ({NOT_ALLOWED} beyond)"),
     ("names", "{NAME_BYTES_MAX:bytes}"),
-    ("nesting of tables", "{TABLE_DEPTH_MAX}"),
+    ("nesting of tables", "{TABLE_DEPTH_MAX} ({SYNTAX_ERROR} beyond)"),
     (
         "connections to the peers' port; to the admin port; time to prove who one is",
         "{PEER_CONNECTIONS_MAX}; {ADMIN_CONNECTIONS_MAX}; {RPC_HANDSHAKE_MS}",
@@ -104,13 +108,17 @@ ROWS: Final = (
     (
         "cluster map: objects; bytes of all objects as JSON; operations in a command; bytes of a "
         "command",
-        "{MAP_OBJECTS_MAX}; {MAP_BYTES_MAX}; {OPERATIONS_PER_COMMAND_MAX}; {COMMAND_BYTES_MAX}",
+        "{MAP_OBJECTS_MAX}; {MAP_BYTES_MAX} (declarations and bindings beyond: {RESOURCE_ERROR}); "
+        "{OPERATIONS_PER_COMMAND_MAX}; {COMMAND_BYTES_MAX}",
     ),
     (
         "objects of the map kept for operators and members",
         "{MAP_RESERVE_PERCENT} %: {MAP_RESERVE_OBJECTS}",
     ),
-    ("arguments of one exchange, queue or binding, as JSON", "{ARGUMENTS_BYTES_MAX}"),
+    (
+        "arguments of one exchange, queue or binding, as JSON",
+        "{ARGUMENTS_BYTES_MAX} ({PRECONDITION_FAILED} beyond)",
+    ),
     (
         "virtual hosts; users; permissions",
         "{VHOSTS_MAX}; {USERS_MAX}; {PERMISSIONS_MAX} (each is one object of the map; a virtual "
@@ -129,7 +137,10 @@ ROWS: Final = (
         "{FAILED_LOGINS_PER_USER_S:count} a second ({FAILED_LOGINS_PER_USER_BURST} at once); "
         "{ADMIN_FAILED_LOGINS_S:count} a second ({ADMIN_FAILED_LOGINS_BURST} at once)",
     ),
-    ("copies of a fragment; fragments of a queue", "{REPLICAS_MAX}; {FRAGMENTS_PER_QUEUE_MAX}"),
+    (
+        "copies of a fragment; fragments of a queue",
+        "{REPLICAS_MAX}; {FRAGMENTS_PER_QUEUE_MAX} ({PRECONDITION_FAILED} beyond)",
+    ),
     (
         "unconfirmed publishes of one node to one fragment",
         "a sixteenth of `limits.memory_bytes` ({PUBLISH_WINDOW_BYTES_MIN} to "
@@ -145,11 +156,11 @@ ROWS: Final = (
         "values in the filter of a reader; their bytes, each and together; filters of a node's "
         "readers of one stream",
         "{STREAM_FILTER_VALUES_MAX}; {NAME_BYTES_MAX}, {STREAM_FILTER_BYTES_MAX}; "
-        "{STREAM_FILTERS_MAX}",
+        "{STREAM_FILTERS_MAX} ({PRECONDITION_FAILED} beyond)",
     ),
     (
         "names of readers that a stream keeps; readers with names of one stream",
-        "{STREAM_NAMES_MAX}; {STREAM_MEMBERS_MAX}",
+        "{STREAM_NAMES_MAX}; {STREAM_MEMBERS_MAX} ({PRECONDITION_FAILED} beyond)",
     ),
     (
         "deliveries to one consumer in one go; to one connection in one turn",

@@ -73,14 +73,14 @@ class AccessAnswers:
     async def add_vhost(self, request: pb.AddVhostRequest, timeout_s: float) -> pb.AddVhostReply:
         """Makes a virtual host."""
         name = _name("name", request.name)
-        created = await self._change(AddVhost(name), timeout_s)
+        created = await self.change(AddVhost(name), timeout_s)
         return pb.AddVhostReply(created=created)
 
     async def delete_vhost(
         self, request: pb.DeleteVhostRequest, timeout_s: float
     ) -> pb.DeleteVhostReply:
         """Deletes a virtual host."""
-        await self._change(DeleteVhost(_name("name", request.name)), timeout_s)
+        await self.change(DeleteVhost(_name("name", request.name)), timeout_s)
         return pb.DeleteVhostReply()
 
     async def list_vhosts(self, request: pb.ListVhostsRequest) -> pb.ListVhostsReply:
@@ -110,10 +110,10 @@ class AccessAnswers:
         wanted = request.limits
         if wanted.WhichOneof("of") == "user":
             limits = _limits(wanted, USER_LIMITS)
-            await self._change(SetUserLimits(_name("user", wanted.user), limits), timeout_s)
+            await self.change(SetUserLimits(_name("user", wanted.user), limits), timeout_s)
         else:
             limits = _limits(wanted, VHOST_LIMITS)
-            await self._change(SetVhostLimits(_name("vhost", wanted.vhost), limits), timeout_s)
+            await self.change(SetVhostLimits(_name("vhost", wanted.vhost), limits), timeout_s)
         return pb.SetLimitsReply()
 
     async def list_limits(self, request: pb.ListLimitsRequest) -> pb.ListLimitsReply:
@@ -141,14 +141,14 @@ class AccessAnswers:
             # No password is hashed in vain; the map has the last word.
             raise AdminError(grpc.StatusCode.ALREADY_EXISTS, f"user '{name}' already exists")
         record = await self._record(request.password)
-        await self._change(PutUser(name, record, tags, request.replace), timeout_s)
+        await self.change(PutUser(name, record, tags, request.replace), timeout_s)
         return pb.PutUserReply()
 
     async def delete_user(
         self, request: pb.DeleteUserRequest, timeout_s: float
     ) -> pb.DeleteUserReply:
         """Deletes a user."""
-        await self._change(DeleteUser(_name("name", request.name)), timeout_s)
+        await self.change(DeleteUser(_name("name", request.name)), timeout_s)
         return pb.DeleteUserReply()
 
     async def list_users(self, request: pb.ListUsersRequest) -> pb.ListUsersReply:
@@ -167,14 +167,14 @@ class AccessAnswers:
         """Gives a user another password."""
         name = _name("name", request.name)
         record = await self._record(request.password)
-        await self._change(SetPassword(name, record), timeout_s)
+        await self.change(SetPassword(name, record), timeout_s)
         return pb.ChangePasswordReply()
 
     async def set_tags(
         self, request: pb.SetUserTagsRequest, timeout_s: float
     ) -> pb.SetUserTagsReply:
         """Replaces the tags of a user."""
-        await self._change(SetTags(_name("name", request.name), _tags(request.tags)), timeout_s)
+        await self.change(SetTags(_name("name", request.name), _tags(request.tags)), timeout_s)
         return pb.SetUserTagsReply()
 
     async def authenticate(self, request: pb.AuthenticateUserRequest) -> pb.AuthenticateUserReply:
@@ -214,7 +214,7 @@ class AccessAnswers:
             refused = refuse_pattern(what, text)
             if refused is not None:
                 raise invalid(refused.text)
-        await self._change(SetPermissions(user, vhost, *patterns), timeout_s)
+        await self.change(SetPermissions(user, vhost, *patterns), timeout_s)
         return pb.SetPermissionsReply()
 
     async def clear_permissions(
@@ -222,7 +222,7 @@ class AccessAnswers:
     ) -> pb.ClearPermissionsReply:
         """Takes from a user all permissions in a virtual host."""
         user, vhost = _name("user", request.user), _name("vhost", request.vhost)
-        await self._change(ClearPermissions(user, vhost), timeout_s)
+        await self.change(ClearPermissions(user, vhost), timeout_s)
         return pb.ClearPermissionsReply()
 
     async def list_permissions(self, request: pb.ListPermissionsRequest) -> pb.ListPermissionsReply:
@@ -250,7 +250,7 @@ class AccessAnswers:
 
     # --- changing ---------------------------------------------------------------------------------
 
-    async def _change(self, operation: Operation, timeout_s: float) -> bool:
+    async def change(self, operation: Operation, timeout_s: float) -> bool:
         """Has the cluster map changed; returns whether something was different before."""
         answered: asyncio.Future[Result] = asyncio.get_running_loop().create_future()
 

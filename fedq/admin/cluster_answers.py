@@ -46,6 +46,7 @@ class ClusterAnswers:
             fragments_unavailable=cluster.fragments_unavailable,
             fragments_short=cluster.fragments_short,
             problems=find_problems(node, cluster, members),
+            awaited=map(messages.awaited, cluster.awaited),
         )
 
     async def members(self, timeout_s: float) -> list[pb.Member]:

@@ -19,7 +19,10 @@ def local_node(overview: Overview) -> pb.LocalNodeReply:
 def local_fragments(
     overview: Overview, request: pb.LocalFragmentsRequest
 ) -> pb.LocalFragmentsReply:
-    """The fragments this node serves of the queues asked for, and its clients' consumers."""
+    """The fragments this node serves of the queues asked for, and its clients' consumers.
+
+    Of a single queue also what this node has of it, in memory and on its disk.
+    """
     if len(request.queues) > QUEUES_PER_PAGE_MAX:
         raise invalid(
             f"{len(request.queues)} queues asked for at once; ask for at most {QUEUES_PER_PAGE_MAX}"
@@ -35,6 +38,9 @@ def local_fragments(
         consumers = overview.local_consumers(key)
         if consumers:
             reply.consumers.append(pb.LocalConsumers(queue=name, consumers=consumers))
+        if len(request.queues) == 1:
+            node = overview.process()[0]
+            reply.copies.extend([messages.copy(node, each) for each in overview.copies(key)])
     return reply
 
 

@@ -23,6 +23,8 @@ class LocalAnswer:
     """What one member said about the queues it was asked for."""
 
     fragments: Mapping[FragmentId, pb.LocalFragment] = field(default_factory=dict)
+    #: What it has of fragments, in whatever part.
+    copies: Mapping[FragmentId, pb.Copy] = field(default_factory=dict)
     #: Only queues with consumers.
     consumers: Mapping[QueueKey, int] = field(default_factory=dict)
 
@@ -31,6 +33,7 @@ def read_answer(reply: pb.LocalFragmentsReply) -> LocalAnswer:
     """A member's reply, indexed."""
     return LocalAnswer(
         {FragmentId(item.fragment): item for item in reply.fragments},
+        {FragmentId(item.fragment): item for item in reply.copies},
         {QueueKey(item.queue.vhost, item.queue.name): item.consumers for item in reply.consumers},
     )
 
@@ -87,6 +90,7 @@ class QueueMerger:
             in_sync=fragment.in_sync,
             epoch=fragment.epoch,
             reign=fragment.reign,
+            copies=self._copies(fragment),
         )
         if self._members.get(fragment.primary) is not MemberState.UP:
             message.state = pb.FRAGMENT_STATE_UNAVAILABLE
@@ -108,6 +112,16 @@ class QueueMerger:
         else:
             message.state = pb.FRAGMENT_STATE_SERVING
         return message
+
+    def _copies(self, fragment: FragmentOverview) -> list[pb.Copy]:
+        """What members have of it, the primary first; under the names of those who said so."""
+        found: list[pb.Copy] = []
+        for node, answer in sorted(self._answers.items()):
+            copy = answer.copies.get(fragment.fragment)
+            if copy is not None:
+                copy.node = node
+                found.append(copy)
+        return sorted(found, key=lambda copy: copy.node != fragment.primary)
 
     def _is_catching_up(self, fragment: FragmentOverview) -> bool:
         """Whether a backup that is up still lacks something confirmed."""

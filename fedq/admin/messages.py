@@ -10,6 +10,8 @@ from dataclasses import asdict
 from fedq import __version__
 from fedq.admin.refusal import invalid
 from fedq.core.ids import ConnectionId, Incarnation, NodeId, QueueKey
+from fedq.node.records.unserved import Awaited
+from fedq.node.views.alarm_view import AlarmOverview
 from fedq.node.views.overview_types import (
     ChannelOverview,
     ConnectionOverview,
@@ -20,12 +22,18 @@ from fedq.node.views.overview_types import (
     NamedReaderOverview,
     NodeOverview,
 )
+from fedq.node.views.storage_types import CopyOverview, CopyRole
 from fedq.shell.pb import admin_pb2 as pb
 
 _MEMBER_STATES = {
     MemberState.UP: pb.MEMBER_STATE_UP,
     MemberState.DOWN: pb.MEMBER_STATE_DOWN,
     MemberState.ABSENT: pb.MEMBER_STATE_ABSENT,
+}
+_COPY_ROLES = {
+    CopyRole.PRIMARY: pb.COPY_ROLE_PRIMARY,
+    CopyRole.BACKUP: pb.COPY_ROLE_BACKUP,
+    CopyRole.KEPT: pb.COPY_ROLE_KEPT,
 }
 
 
@@ -60,9 +68,32 @@ def figures(node: NodeOverview) -> pb.NodeFigures:
         memory_bytes=node.memory_bytes,
         journal_bytes=node.journal_bytes,
         journal_segments=node.journal_segments,
+        journal_dead_bytes=node.journal_dead_bytes,
         troubles=node.troubles,
         failed_logins=node.failed_logins,
         scrub=pb.Scrub(**asdict(node.scrub)),
+        alarms=_alarms(node.alarms),
+    )
+
+
+def _alarms(alarms: AlarmOverview) -> pb.Alarms:
+    """What a node is short of, and who waits."""
+    return pb.Alarms(
+        memory=alarms.memory,
+        disk=alarms.disk,
+        memory_bytes_max=alarms.memory_bytes_max,
+        resident_bytes=max(0, alarms.resident_bytes),
+        disk_free_bytes=alarms.disk_free_bytes,
+        disk_free_bytes_min=alarms.disk_free_bytes_min,
+        connections=alarms.connections,
+        waits=[
+            pb.PublishersWait(
+                node=wait.node,
+                queue=None if wait.queue is None else _queue_name(wait.queue),
+                connections=wait.connections,
+            )
+            for wait in alarms.waits
+        ],
     )
 
 
@@ -146,6 +177,17 @@ def consumer(process: tuple[NodeId, Incarnation], overview: ConsumerOverview) ->
     )
 
 
+def awaited(overview: Awaited) -> pb.Awaited:
+    """Fragments that wait for the same nodes."""
+    queues = map(_queue_name, overview.queues)
+    return pb.Awaited(nodes=overview.nodes, fragments=overview.fragments, queues=queues)
+
+
+def _queue_name(key: QueueKey) -> pb.QueueName:
+    """A queue's name to be shown."""
+    return pb.QueueName(vhost=text(key.vhost), name=text(key.name))
+
+
 def queue_names(keys: Sequence[QueueKey]) -> list[pb.QueueName]:
     """Queue keys for a request."""
     return [pb.QueueName(vhost=key.vhost, name=key.name) for key in keys]
@@ -171,4 +213,38 @@ def local_fragment(
         bytes=overview.bytes_held,
         active_node=overview.active or "",
         readers=map(named_reader, readers),
+    )
+
+
+def copy(node: NodeId, overview: CopyOverview) -> pb.Copy:
+    """What a node has of a fragment."""
+    stream = overview.stream
+    return pb.Copy(
+        node=node,
+        fragment=overview.fragment,
+        role=_COPY_ROLES[overview.role],
+        messages=overview.messages,
+        messages_on_disk_alone=overview.stowed_messages,
+        memory_bytes=overview.memory_bytes,
+        on_disk_alone_bytes=overview.stowed_bytes,
+        journal_bytes=overview.journal_bytes,
+        journal_segments=overview.journal_segments,
+        journal_dead_bytes=overview.dead_bytes,
+        scratch_bytes=overview.scratch_bytes,
+        reading_bytes=overview.reading_bytes,
+        at_hand_bytes=overview.at_hand_bytes,
+        age_ms=overview.age_ms,
+        age_ms_max=overview.age_ms_max,
+        whole=overview.whole,
+        last=overview.last,
+        last_reign=overview.last_reign,
+        stream=None
+        if stream is None
+        else pb.StreamFigures(
+            first_offset=stream.first_offset,
+            last_offset=stream.last_offset,
+            segments=stream.segments,
+            bytes=stream.size,
+            readers=stream.readers,
+        ),
     )

@@ -6,6 +6,7 @@ Each sentence names who, says what it means for clients, and what to do where so
 from collections.abc import Iterable, Sequence
 
 from fedq.admin.bounds import NAMES_IN_SENTENCE_MAX
+from fedq.node.cluster.awaiting import sentence_of
 from fedq.node.views.overview_types import ClusterOverview, NodeOverview
 from fedq.shell.pb import admin_pb2 as pb
 
@@ -73,6 +74,8 @@ def _of_fragments(cluster: ClusterOverview) -> Iterable[str]:
             f"{cluster.fragments_unavailable} of {cluster.fragments} queue fragments are not "
             "served: no copy that holds everything confirmed is up; start the nodes that hold one"
         )
+    for awaited in cluster.awaited:
+        yield sentence_of(awaited)
     if cluster.fragments_short:
         yield (
             f"{cluster.fragments_short} of {cluster.fragments} queue fragments have fewer copies "

@@ -17,6 +17,8 @@ import grpc.aio
 
 from fedq.admin.access_answers import AccessAnswers
 from fedq.admin.access_service import AccessService
+from fedq.admin.adopting import Adopting
+from fedq.admin.bounds import CHANGE_MS
 from fedq.admin.calls import Reply, Request, reply, timeout_s
 from fedq.admin.client_answers import AskClose, ClientAnswers
 from fedq.admin.cluster_answers import ClusterAnswers
@@ -51,6 +53,7 @@ class AdminService(AccessService):
         self._quarantine = QuarantineAnswers(overview, self._others, ask)
         self._cluster = ClusterAnswers(overview, self._others)
         self._clients = ClientAnswers(overview, self._others, ask_close)
+        self._adopting = Adopting(overview, self._others, access.change)
 
     def add_to(self, server: grpc.aio.Server) -> None:
         """Registers with `server`, which must not have been started yet."""
@@ -96,6 +99,14 @@ class AdminService(AccessService):
         """One shared queue with its fragments."""
         queue = await reply(context, self._cluster.show_queue(request, timeout_s(context)))
         return pb.ShowQueueReply(queue=queue)
+
+    async def AdoptCopy(
+        self,
+        request: pb.AdoptCopyRequest,
+        context: grpc.aio.ServicerContext[pb.AdoptCopyRequest, pb.AdoptCopyReply],
+    ) -> pb.AdoptCopyReply:
+        """Takes copies as in sync that an operator names, where all that were are gone."""
+        return await reply(context, self._adopting.adopt(request, timeout_s(context, CHANGE_MS)))
 
     async def ListConnections(
         self,

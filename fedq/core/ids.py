@@ -38,6 +38,11 @@ def first_position(reign: int) -> Position:
     return Position(reign << POSITION_BITS)
 
 
+def reign_of(position: int) -> int:
+    """The reign in which a position was assigned."""
+    return position >> POSITION_BITS
+
+
 class QueueKey(NamedTuple):
     """A queue or exchange by name within its virtual host."""
 

@@ -30,6 +30,8 @@ MENDING: Final = 10
 STREAM_TIMES: Final = 10
 #: From which one on streams may be in several fragments (docs/adr/0064).
 PARTED: Final = 11
+#: From which one on an operator may name the copy that counts (`AdoptCopy`).
+ADOPTING: Final = 11
 
 #: Oldest and newest.
 Range = tuple[int, int]

@@ -54,8 +54,8 @@ class Entries:
     """What one fragment has in one segment; the last entry may still grow."""
 
     __slots__ = (
-        "_closed", "_highest", "_known", "_lowest", "_runs", "count", "first", "last", "offset",
-        "other", "stop", "taken",
+        "_closed", "_highest", "_known", "_lowest", "_runs", "closed_taken", "count", "first",
+        "last", "offset", "other", "stop", "taken",
     )  # fmt: skip
 
     def __init__(self) -> None:
@@ -65,6 +65,8 @@ class Entries:
         self.count = self.taken = 0
         #: It has something of the chunk under way, and so has this one; the last one names itself.
         self.other: Entries | None = None
+        #: What the records of those before it take.
+        self.closed_taken = 0
         #: Those before it; between which positions all of these are;
         self._closed: array[int] | None = None
         self._lowest = self._highest = 0
@@ -85,6 +87,7 @@ class Entries:
     def close(self) -> int:
         """Closes the last entry, as another one is begun; returns what that takes in memory."""
         entry = self._packed()
+        self.closed_taken += self.taken
         if self._closed is None:
             self._closed = array("Q", entry)
             self._lowest, self._highest = self.first, self.last
@@ -113,6 +116,8 @@ class Entries:
         if len(flat) == NUMBERS:
             return _FIRST_BYTES
         closed = self._closed = flat[:-NUMBERS]
+        # The halves do not run into each other: a segment has fewer bytes than one can say.
+        self.closed_taken = sum(closed[3::NUMBERS]) & _HALF_MAX
         self._lowest, self._highest = min(closed[0::NUMBERS]), max(closed[1::NUMBERS])
         return _FIRST_BYTES + _ARRAY_BYTES + (len(flat) // NUMBERS - 1) * _ENTRY_BYTES
 
@@ -300,6 +305,15 @@ class Places:
                     weight = flat[at + 3]
                     found.append((flat[at], flat[at + 1], weight >> _HALF, weight & _HALF_MAX))
         return found
+
+    def taken(self, fragment: FragmentId) -> int:
+        """What the records of a fragment take here, whatever has become of its messages."""
+        size = 0
+        for table in (self._arrived, self._copied):
+            entries = table.get(fragment)
+            if entries is not None:
+                size += entries.closed_taken + entries.taken
+        return size
 
     def fragments(self) -> list[FragmentId]:
         """The fragments that have places here."""

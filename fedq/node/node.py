@@ -18,6 +18,7 @@ from fedq.core.errors import Refused
 from fedq.core.ids import NO_PROCESS, ConnectionId, Incarnation, NodeId
 from fedq.core.peer_messages import PeerFrame
 from fedq.core.suspects import Stopped
+from fedq.core.versions import ADOPTING
 from fedq.journal.recovered import Recovered
 from fedq.node.clients.evictions import end_all
 from fedq.node.clients.permissions import Permissions
@@ -37,11 +38,13 @@ from fedq.node.publishing.room import Publishing
 from fedq.node.records.answers import Answers
 from fedq.node.records.roles import Primary
 from fedq.node.records.state import NodeState
+from fedq.node.requests.queue_refusals import refuse_too_new
 from fedq.node.requests.room import Requests
 from fedq.node.settings import NodeSettings
 from fedq.node.streams.room import Streams
 from fedq.wiring.cluster_map.map import ReadMap
 from fedq.wiring.cluster_map.operations import Operation
+from fedq.wiring.cluster_map.operations_copies import AdoptCopy
 from fedq.wiring.cluster_map.snapshot import Frozen
 
 __all__ = ["Node", "NodeSettings"]
@@ -412,6 +415,11 @@ class Node:
 
         A change that was made is answered when every live member has applied it (P6).
         """
+        if isinstance(operation, AdoptCopy):
+            refused = refuse_too_new("commands that name a copy", ADOPTING, self.state.map)
+            if refused is not None:
+                answer(refused)
+                return
 
         def on_result(result: Result) -> None:
             if isinstance(result, Refused):
@@ -441,6 +449,7 @@ class Node:
         self.copies.moving.tick()
         self.copies.mending.tick()
         self.copies.scrubbing.tick()
+        self.copies.ageing.tick()
         self.copies.reading.tick()
         self.streams.paging.tick()
         self.streams.naming.tick()

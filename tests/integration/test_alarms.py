@@ -39,6 +39,13 @@ def problems(cluster: Cluster) -> list[str]:
     return found
 
 
+def alarms(cluster: Cluster, name: str) -> dict[str, Any]:
+    """What a node is short of and who waits, as another node tells it."""
+    members = cluster.ask("cluster", "status", node="b")["members"]
+    found: dict[str, Any] = next(m["figures"]["alarms"] for m in members if m["node"] == name)
+    return found
+
+
 def goes_on(connection: BlockingConnection, queue: str) -> None:
     """Publishes, and waits for the confirm of each: pika raises if one does not come."""
     channel = connection.channel()
@@ -71,6 +78,11 @@ def test_a_node_whose_memory_is_full_holds_its_own_publishers_alone(
         assert problems(cluster) == [
             "c is low on memory: who publishes to it waits until consumers have taken enough"
         ]
+        of_a, of_c = alarms(cluster, "a"), alarms(cluster, "c")
+        assert of_c["memory"]
+        assert of_c["memory_bytes_max"] == 4 * MIB
+        wait = {"node": "c", "vhost": "/", "queue": "far", "connections": 1}
+        assert (of_a["connections_waiting"], of_a["waits"]) == (1, [wait])
         assert not heard_elsewhere
         # Whoever consumes there makes room.
         reader.queue_purge("far")

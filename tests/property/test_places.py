@@ -193,6 +193,13 @@ def test_an_index_says_what_a_list_would(batches: list[tuple[int, int, int, bool
         assert place.segment == 3
         assert place.length <= max(places.STRETCH_BYTES, longest)
     assert index.size <= 2 * (200 + 80) + 80 + (32 + 8) * len(noted)
+    taken = sum(stop - start for _, _, start, stop in noted)
+    assert index.taken(ONE) == taken
+    again = Places()
+    for table, is_copied in zip(index.tables(), (False, True), strict=True):
+        if ONE in table:
+            again.take_back(ONE, table[ONE].flat(), is_copied)
+    assert again.taken(ONE) == taken
 
 
 @given(st.lists(st.tuples(st.integers(0, 60), st.integers(0, 5)), max_size=60), st.booleans())

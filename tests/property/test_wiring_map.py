@@ -44,6 +44,7 @@ from fedq.wiring.cluster_map.operations_access import (
     SetUserLimits,
     SetVhostLimits,
 )
+from fedq.wiring.cluster_map.operations_copies import AdoptCopy
 from fedq.wiring.cluster_map.passwords import make_record
 from fedq.wiring.cluster_map.state import FragmentChanged, FragmentInfo
 
@@ -116,6 +117,7 @@ operations: st.SearchStrategy[Operation] = st.one_of(
     st.builds(FirstUsers, st.lists(st.tuples(users, records), max_size=2).map(tuple)),
     st.builds(AddFragment, vhosts, queues, nodes),
     st.builds(RetireFragment, fragments, epochs),
+    st.builds(AdoptCopy, fragments, epochs, nodes, incarnations),
     st.builds(
         SetCopies,
         fragments,

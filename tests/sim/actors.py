@@ -29,6 +29,8 @@ Expected = TypeVar("Expected", bound=Method)
 PATIENCE_US = 8 * SECOND
 #: What the server may answer while the cluster cannot decide: the client asks again.
 RETRYABLE = (320, 506, 541)
+#: How long after a fault a node may still count as down.
+HOMELESS_US = 5_000 * MS
 
 
 class LostError(Exception):
@@ -180,9 +182,16 @@ class Actor:
         """A channel was closed: judges why, and waits a little before the next attempt."""
         refusal = error.refusal
         gone = refusal.code == NOT_FOUND and self.ledger.memory_lost
-        if refusal.code not in RETRYABLE and not (gone and self.uses_transient()):
+        is_excused = (gone and self.uses_transient()) or self._may_be_homeless(refusal)
+        if refusal.code not in RETRYABLE and not is_excused:
             self.ledger.broken(f"{self.label}: its channel was closed: {refusal}")
         yield between(self.random, 10, 100) * MS
+
+    def _may_be_homeless(self, refusal: Refusal) -> bool:
+        """Whether it was told that all homes of its queue are down, and some node may be."""
+        if refusal.code != NOT_FOUND or "NOT_FOUND - home node" not in refusal.text:
+            return False
+        return self.ledger.fault_between(self.world.now_us - HOMELESS_US, self.world.now_us)
 
     def uses_transient(self) -> bool:
         """Whether it uses a queue or exchange that a stop of everything may take with it."""

@@ -3,7 +3,7 @@
 Unknown figures are null. States are the words that the tables show.
 """
 
-from typing import Any
+from typing import Any, Final
 
 import orjson
 
@@ -27,6 +27,16 @@ FRAGMENT_STATES = {
     pb.FRAGMENT_STATE_UNAVAILABLE: "unavailable",
     pb.FRAGMENT_STATE_UNKNOWN: "unknown",
 }
+COPY_ROLES = {
+    pb.COPY_ROLE_PRIMARY: "primary",
+    pb.COPY_ROLE_BACKUP: "backup",
+    pb.COPY_ROLE_KEPT: "kept",
+}
+#: What is told of each copy, and added up for its queue.
+STORED: Final = (
+    "messages_on_disk_alone", "memory_bytes", "on_disk_alone_bytes", "journal_bytes",
+    "scratch_bytes", "reading_bytes", "at_hand_bytes",
+)  # fmt: skip
 #: A word of a newer node that this version does not know.
 OTHER = "unknown"
 
@@ -61,8 +71,32 @@ def figures_form(figures: pb.NodeFigures) -> Form:
         "memory_bytes": figures.memory_bytes,
         "journal_bytes": figures.journal_bytes,
         "journal_segments": figures.journal_segments,
+        "journal_dead_bytes": figures.journal_dead_bytes,
         "failed_logins": figures.failed_logins,
         "scrub": scrub_form(figures.scrub) if figures.HasField("scrub") else None,
+        "alarms": alarms_form(figures.alarms) if figures.HasField("alarms") else None,
+    }
+
+
+def alarms_form(alarms: pb.Alarms) -> Form:
+    """What a node holds beside its bounds, and which of its connections wait for whom."""
+    return {
+        "memory": alarms.memory,
+        "disk": alarms.disk,
+        "memory_bytes_max": alarms.memory_bytes_max,
+        "resident_bytes": alarms.resident_bytes,
+        "disk_free_bytes": alarms.disk_free_bytes if alarms.HasField("disk_free_bytes") else None,
+        "disk_free_bytes_min": alarms.disk_free_bytes_min,
+        "connections_waiting": alarms.connections,
+        "waits": [
+            {
+                "node": wait.node,
+                "vhost": wait.queue.vhost if wait.HasField("queue") else None,
+                "queue": wait.queue.name if wait.HasField("queue") else None,
+                "connections": wait.connections,
+            }
+            for wait in alarms.waits
+        ],
     }
 
 
@@ -92,6 +126,14 @@ def status_form(status: pb.ClusterStatusReply) -> Form:
         "fragments_unavailable": status.fragments_unavailable,
         "fragments_short": status.fragments_short,
         "problems": list(status.problems),
+        "awaited": [
+            {
+                "nodes": list(awaited.nodes),
+                "fragments": awaited.fragments,
+                "queues": [{"vhost": queue.vhost, "name": queue.name} for queue in awaited.queues],
+            }
+            for awaited in status.awaited
+        ],
     }
 
 
@@ -111,6 +153,49 @@ def queue_form(queue: pb.Queue) -> Form:
         "consumers": queue.consumers if queue.HasField("consumers") else None,
         "silent_members": list(queue.silent_members),
         "fragments": [fragment_form(fragment) for fragment in queue.fragments],
+    }
+
+
+def stored_form(queue: pb.Queue) -> Form:
+    """As `queue_form`, with what each member has of it, in memory and on its disk.
+
+    `storage` adds up what all members have; null if one that has a copy did not say.
+    """
+    form = queue_form(queue)
+    for fragment, shown in zip(queue.fragments, form["fragments"], strict=True):
+        said = {copy.node: copy_form(copy) for copy in fragment.copies}
+        silent = [n for n in (fragment.primary, *fragment.backups) if n not in said]
+        shown["copies"] = [*said.values(), *[{"node": node, "role": None} for node in silent]]
+    copies = [copy for fragment in form["fragments"] for copy in fragment["copies"]]
+    is_known = all(copy["role"] is not None for copy in copies)
+    sums = {name: sum(copy[name] for copy in copies) for name in STORED} if is_known else None
+    return {**form, "storage": sums}
+
+
+def copy_form(copy: pb.Copy) -> Form:
+    """What one member has of a fragment."""
+    stream = copy.stream
+    return {
+        "node": copy.node,
+        "role": COPY_ROLES.get(copy.role, OTHER),
+        "messages": copy.messages,
+        **{name: getattr(copy, name) for name in STORED},
+        "journal_segments": copy.journal_segments,
+        "journal_dead_bytes": copy.journal_dead_bytes,
+        "age_ms": copy.age_ms if copy.HasField("age_ms") else None,
+        "age_ms_max": copy.age_ms_max if copy.HasField("age_ms_max") else None,
+        "whole": copy.whole,
+        "last": copy.last,
+        "last_reign": copy.last_reign,
+        "stream": {
+            "first_offset": stream.first_offset if stream.HasField("first_offset") else None,
+            "last_offset": stream.last_offset if stream.HasField("last_offset") else None,
+            "segments": stream.segments,
+            "bytes": stream.bytes,
+            "readers": stream.readers,
+        }
+        if copy.HasField("stream")
+        else None,
     }
 
 

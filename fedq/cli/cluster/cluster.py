@@ -17,6 +17,8 @@ from fedq.shell.pb import admin_pb2 as pb
 app = typer.Typer(no_args_is_help=True, help="Show the cluster, its members and its clients.")
 
 
+#: What connections wait for that one line tells.
+_WAITS_SHOWN: Final = 5
 #: How often `--wait` asks.
 _ASK_AGAIN_S: Final = 0.5
 
@@ -96,7 +98,7 @@ def _show_status(form: Form, is_json: bool) -> None:
     ]
     screen.print(table(("NODE", "STATE", "ROLE", "AMQP"), rows))
     for member in form["members"]:
-        for line in _about_rot(member):
+        for line in (*_about_rot(member), *_about_alarms(member)):
             screen.print(line)
     for problem in form["problems"]:
         screen.print(f"! {problem}", style="red")
@@ -115,6 +117,35 @@ def _about_rot(member: Form) -> Iterator[str]:
         yield (
             f"{member['node']}: rot in {rotten} segments of the journal, {mended} messages fetched "
             f"from other copies, {lost} lost; {scrub['passes']} passes since its start"
+        )
+
+
+def _about_alarms(member: Form) -> Iterator[str]:
+    """What a member is short of, and which of its connections wait, if that is so."""
+    figures = member["figures"]
+    alarms = figures and figures["alarms"]
+    if not alarms:
+        return
+    if alarms["memory"]:
+        yield (
+            f"{member['node']}: low on memory: holds {size(figures['memory_bytes'])}, resident "
+            f"{size(alarms['resident_bytes'])}, of {size(alarms['memory_bytes_max'])}"
+        )
+    if alarms["disk"]:
+        yield (
+            f"{member['node']}: low on disk: {size(alarms['disk_free_bytes']) or '?'} free, less "
+            f"than {size(alarms['disk_free_bytes_min'])}"
+        )
+    if alarms["connections_waiting"]:
+        waits = ", ".join(
+            f"{wait['node']}{'' if wait['queue'] is None else ' (queue ' + wait['queue'] + ')'}: "
+            f"{wait['connections']}"
+            for wait in alarms["waits"][:_WAITS_SHOWN]
+        )
+        more = ", …" if len(alarms["waits"]) > _WAITS_SHOWN else ""
+        yield (
+            f"{member['node']}: {alarms['connections_waiting']} of its connections wait to "
+            f"publish, for {waits}{more}"
         )
 
 

@@ -8,8 +8,9 @@ import typer
 from fedq.admin.bounds import QUEUES_PER_PAGE_MAX
 from fedq.cli.asking.asker import asking
 from fedq.cli.asking.endpoint import Endpoint, asking_a_node
-from fedq.cli.asking.forms import Form, queue_form
+from fedq.cli.asking.forms import Form, queue_form, stored_form
 from fedq.cli.cluster import quarantine, queue_messages
+from fedq.cli.cluster.queue_storage import storage_tables
 from fedq.cli.terminal.failure import reporting
 from fedq.cli.terminal.options import (
     JsonOption,
@@ -102,10 +103,10 @@ def show_queue(
     vhost: QueueVhostOption = "/",
     json: JsonOption = False,
 ) -> None:
-    """Show one shared queue with its fragments, their copies and what they hold."""
+    """Show one shared queue with its fragments, and what each copy has in memory and on disk."""
     with asking(endpoint) as asker:
         request = pb.ShowQueueRequest(vhost=vhost, name=name)
-        queue = queue_form(asker.ask(asker.stub.ShowQueue, request).queue)
+        queue = stored_form(asker.ask(asker.stub.ShowQueue, request).queue)
     if json:
         print_json(queue)
         return
@@ -125,6 +126,8 @@ def show_queue(
         "#UNACKED", "#BYTES",
     )  # fmt: skip
     screen.print(table(headings, map(_fragment_row, queue["fragments"])))
+    for each in storage_tables(queue):
+        screen.print(each)
     readers = [
         [each["name"], fragment["fragment"], each["offset"], each["lag"], each["node"]]
         for fragment in queue["fragments"]

@@ -1,6 +1,7 @@
 """`fedq store`: what is in a node's data directory.
 
-All but `status`, `accept-loss` and `quarantine` want a node that does not run (docs/adr/0068).
+All but `status`, `accept-loss` and `quarantine` want a node that does not run (docs/adr/0068);
+`mark-clean` asks one that does.
 """
 
 import base64
@@ -9,7 +10,7 @@ from typing import Annotated, Final, NamedTuple
 
 import typer
 
-from fedq.cli.node import store_export
+from fedq.cli.node import store_export, store_mark_clean
 from fedq.cli.node.store_files import Store, StoredFragment, opened
 from fedq.cli.terminal.failure import CommandError, reporting
 from fedq.cli.terminal.options import JsonOption
@@ -26,6 +27,7 @@ JOURNAL: Final = "journal"
 app = typer.Typer(no_args_is_help=True, help="Look into a node's data directory.")
 app.command("export")(store_export.export)
 app.command("import")(store_export.import_messages)
+app.command("mark-clean")(store_mark_clean.mark_clean)
 
 DataArgument = Annotated[
     Path, typer.Argument(metavar="DATA", help="The node's data directory (`data` in its file).")

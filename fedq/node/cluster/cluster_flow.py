@@ -13,6 +13,7 @@ from fedq.core.errors import Refused
 from fedq.core.ids import FragmentId, Incarnation, MapVersion, NodeId
 from fedq.core.peer_messages import Heartbeat, PeerFrame, ReplicaWanted
 from fedq.node.cluster.abandoned import Abandoned
+from fedq.node.cluster.awaiting import Awaiting
 from fedq.node.cluster.coming_up import ComingUp
 from fedq.node.cluster.deciding import Deciding
 from fedq.node.cluster.handing_over import HandingOver
@@ -41,9 +42,9 @@ class ClusterFlow:
 
     __slots__ = (
         "_beat_ms", "_changing", "_heard_as", "_is_up", "_members_version", "_said_full",
-        "_served", "_up_versions", "abandoned", "aside", "beat_due", "coming_up", "deciding",
-        "detector", "handing", "lease", "proposals", "punctuality", "reviving", "state",
-        "tallies",
+        "_served", "_up_versions", "abandoned", "aside", "awaiting", "beat_due", "coming_up",
+        "deciding", "detector", "handing", "lease", "proposals", "punctuality", "reviving",
+        "state", "tallies",
     )  # fmt: skip
 
     def __init__(self, state: NodeState) -> None:
@@ -66,6 +67,7 @@ class ClusterFlow:
         self.reviving = Reviving(state)
         self.deciding = Deciding(state, proposals, self.detector, self.reviving)
         self.punctuality = Punctuality(state)
+        self.awaiting = Awaiting(state)
         #: The process (its number and its start) that each peer's last heartbeat was of, while its
         #: stream has been open.
         self._heard_as: dict[NodeId, tuple[Incarnation, str]] = {}
@@ -153,6 +155,7 @@ class ClusterFlow:
         self.coming_up.tick()
         self._judge_processes()
         self.deciding.tick()
+        self.awaiting.tick()
         if state.looked_after and not state.chores.are_under_way(self):
             fragments, state.looked_after = state.looked_after, {}
             looks = Each(state.work, fragments, self._look_after_one, _LOOK_WORK)

@@ -1,7 +1,7 @@
 """basic.get over a queue's fragments: the local ones first, then one remote fragment at a time.
 
 Only when every fragment has said that it is empty is the answer get-empty (P5); one that nobody can
-serve before its node returns is left out.
+serve before its node returns is left out. One that is to begin anew from a disk is waited for.
 
 Changes channels' unacked windows; sends `Get` to peers.
 """
@@ -24,6 +24,7 @@ from fedq.node.records.client_state import Channel
 from fedq.node.records.private_queue import PrivateQueue
 from fedq.node.records.settling import Settlements
 from fedq.node.records.state import NodeState
+from fedq.node.records.unserved import begins_soon
 
 #: A question whose answer nobody waits for.
 NO_REQUEST: Final = 0
@@ -72,7 +73,9 @@ class Overdue:
 class Getting:
     """Answers basic.get from a queue's fragments, wherever they are."""
 
-    __slots__ = ("_last", "_open", "_put_off", "readers", "settling", "state", "timers")
+    __slots__ = (
+        "_beginning", "_last", "_open", "_put_off", "readers", "settling", "state", "timers",
+    )  # fmt: skip
 
     def __init__(
         self, state: NodeState, timers: QueueTimers, readers: Readers, settling: SettleFlow
@@ -83,6 +86,8 @@ class Getting:
         self.timers = timers
         self._last = 0
         self._open: dict[int, Get] = {}
+        #: Of these, those that wait for a fragment that nobody serves yet.
+        self._beginning: dict[int, None] = {}
         #: Those whose clients do not read: they start over.
         self._put_off: list[Get] = []
 
@@ -148,12 +153,17 @@ class Getting:
     def _ask_next(self, get: Get) -> None:
         while get.to_ask:
             fragment = get.to_ask.popleft()
-            if self.state.primary_of(fragment) is not None:
-                self._last += 1
-                self._open[self._last] = get
-                get.asked = fragment
+            is_served = self.state.primary_of(fragment) is not None
+            if not is_served and not begins_soon(self.state, fragment):
+                continue
+            self._last += 1
+            self._open[self._last] = get
+            get.asked = fragment
+            if is_served:
                 self._ask(self._last, fragment)
-                return
+            else:
+                self._beginning[self._last] = None
+            return
         if not get.channel.closed:
             if not get.channel.leaving:
                 self._answer_empty(get.channel)
@@ -188,10 +198,18 @@ class Getting:
     def on_fragment_moved(self, fragment: FragmentId) -> None:
         """The fragment has a new primary, or lost it, or has a new link: its gets ask again."""
         for request in [r for r, get in self._open.items() if get.asked == fragment]:
-            if self.state.primary_of(fragment) is None:
-                self._ask_next(self._open.pop(request))
-            else:
-                self._ask(request, fragment)
+            self._ask_again(request, fragment)
+
+    def _ask_again(self, request: int, fragment: FragmentId) -> None:
+        """Asks whoever serves the fragment by now; goes on to the next one if nobody will."""
+        if self.state.primary_of(fragment) is not None:
+            self._beginning.pop(request, None)
+            self._ask(request, fragment)
+        elif begins_soon(self.state, fragment):
+            self._beginning[request] = None
+        else:
+            self._beginning.pop(request, None)
+            self._ask_next(self._open.pop(request))
 
     def on_fragment_gone(self, fragment: FragmentId) -> None:
         """The queue was deleted, or the fragment retired."""
@@ -205,6 +223,12 @@ class Getting:
         """
         if self._put_off:
             self._start_over()
+        for request in list(self._beginning):
+            get = self._open.get(request)
+            if get is None or get.asked is None:
+                del self._beginning[request]
+            else:
+                self._ask_again(request, get.asked)
         for request, get in list(self._open.items()):
             if get.asked is not None and self._serves(get.asked):
                 del self._open[request]

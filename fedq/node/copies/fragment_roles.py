@@ -319,6 +319,7 @@ class FragmentRoles:
         state.backups.pop(info.id, None)
         state.recovered.pop(info.id, None)
         state.primaries[info.id] = primary
+        state.ages.begin(info.id, primary.fragment.last, state.now_ms)
 
     def _part_of_policy(self, queue: QueueKey) -> QueuePolicy:
         """What the queue's policy asks of one of its fragments: its equal part of a length."""

@@ -92,6 +92,11 @@ class ReadingBack:
         reading = self._readings.get(fragment)
         return reading.asked_through if reading is not None else 0
 
+    def bytes_asked(self, fragment: FragmentId) -> int:
+        """What is being read for the line."""
+        reading = self._readings.get(fragment)
+        return sum(reading.under_way) if reading is not None else 0
+
     def is_waiting(self, primary: Primary) -> bool:
         """Whether messages of the fragment are fetched from other copies, or its disk is let be."""
         identity = primary.fragment.fragment_id

@@ -2,6 +2,7 @@
 
 from fedq.node.cluster.cluster_flow import ClusterFlow
 from fedq.node.consuming.room import Consuming
+from fedq.node.copies.ageing import Ageing
 from fedq.node.copies.asking import Asking
 from fedq.node.copies.checkpointing import Checkpointing
 from fedq.node.copies.copying_from_disk import CopyingFromDisk
@@ -25,6 +26,7 @@ class Copies:
     """The parts of this room, each made of those before it."""
 
     __slots__ = (
+        "ageing",
         "asking",
         "checkpointing",
         "copying",
@@ -59,4 +61,5 @@ class Copies:
         self.scratching = Scratching(state, self.reading)
         self.stowing = Stowing(state, self.reading, self.scratching)
         self.scrubbing = Scrubbing(state)
+        self.ageing = Ageing(state)
         self.copying = CopyingFromDisk(state, self.reading)

@@ -57,13 +57,15 @@ class _Waiting:
 class _Files:
     """What one fragment has in scratch files."""
 
-    __slots__ = ("begun", "places", "size", "used")
+    __slots__ = ("begun", "bytes_held", "places", "size", "used")
 
     def __init__(self) -> None:
         #: By first position. What was read back and written anew is here twice, the later one last.
         self.places: list[Place] = []
         #: The file that is written to, 0: none is, and how far.
         self.begun = self.size = 0
+        #: What its places take.
+        self.bytes_held = 0
         #: How many pieces each file has, those on their way among them.
         self.used: dict[int, int] = {}
 
@@ -117,6 +119,7 @@ class Scratch:
         files, place = self._files[waiting.fragment], waiting.place
         at = bisect_right(files.places, place.first, key=_first_of)
         files.places.insert(at, place)
+        files.bytes_held += place.length
         self.bytes_held += place.length
         self.index_bytes += _PLACE_BYTES
         waiting.answer.on_written(waiting.positions)
@@ -149,6 +152,11 @@ class Scratch:
         near = places[max(at - _NEIGHBOURS, 0) : at + 1]
         return sorted([place for place in near if place.last >= position], key=_newest_first)
 
+    def bytes_of(self, fragment: FragmentId) -> int:
+        """What a fragment has in scratch files, needed or not."""
+        files = self._files.get(fragment)
+        return files.bytes_held if files is not None else 0
+
     def all_of(self, fragment: FragmentId) -> list[Place]:
         """All places of a fragment, by their first positions."""
         files = self._files.get(fragment)
@@ -168,6 +176,7 @@ class Scratch:
         gone = places[:count]
         del places[:count]
         held = sum([place.length for place in gone])
+        files.bytes_held -= held
         self.bytes_held -= held
         self.index_bytes -= len(gone) * _PLACE_BYTES
         self._let_go(fragment, files, gone)

@@ -22,6 +22,7 @@ from fedq.journal.recovered import Recovered
 from fedq.journal.segments import SegmentPlan
 from fedq.node.outbox import NodeOut
 from fedq.node.records.accounts import Accounts
+from fedq.node.records.ages import Ages
 from fedq.node.records.alarms import Alarm
 from fedq.node.records.chores import Chores
 from fedq.node.records.client_state import Channel, Client, Consumer, Owner
@@ -139,6 +140,8 @@ class NodeState:
         self.scrub = Scrub()
         self.damaged: dict[FragmentId, None] = {}
         self.disk_free = -1
+        #: Since when messages of primaries are here.
+        self.ages = Ages()
         #: Channels in tx mode, and some that are gone.
         self.transacting: dict[Channel, None] = {}
 

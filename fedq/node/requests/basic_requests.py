@@ -88,7 +88,7 @@ class BasicRequests:
             self.replies.consume(channel, request, tag)
             return
         refuse_reused(channel, tag)
-        found = self.queues.find(channel, request.queue)
+        found = self.queues.find_served(channel, request.queue)
         if not isinstance(found, Refused) and self.state.is_stream(found):
             self.readers.consume(channel, request, tag, found)
             return
@@ -160,7 +160,7 @@ class BasicRequests:
 
     def get(self, channel: Channel, request: BasicGet) -> None:
         """Carries out basic.get: empty only when every fragment is (P5)."""
-        found = self.queues.find(channel, request.queue)
+        found = self.queues.find_served(channel, request.queue)
         if isinstance(found, Refused):
             self.ends.refuse(channel, found, request)
             return

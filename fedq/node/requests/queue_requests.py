@@ -35,6 +35,7 @@ from fedq.node.records.client_state import Channel
 from fedq.node.records.private_queue import PrivateQueue
 from fedq.node.records.state import NodeState
 from fedq.node.records.tables import arguments_text, refuse_arguments
+from fedq.node.records.unserved import refuse_deletion, refuse_unserved
 from fedq.node.requests.direct_reply import DirectReply, is_reply_name
 from fedq.node.requests.locked_names import LockedNames
 from fedq.node.requests.queue_refusals import (
@@ -114,6 +115,11 @@ class QueueRequests:
             return locked(key)
         return missing(key)
 
+    def find_served(self, channel: Channel, name: str) -> QueueKey | Refused:
+        """As `find`, of a queue that can be asked something: not all its homes are down."""
+        found = self.find(channel, name)
+        return found if isinstance(found, Refused) else refuse_unserved(self.state, found) or found
+
     # --- declare -----------------------------------------------------------------------------
 
     def declare(self, channel: Channel, request: QueueDeclare) -> None:
@@ -148,6 +154,10 @@ class QueueRequests:
         found = self.find(channel, request.queue)
         if isinstance(found, Refused):
             self.ends.refuse(channel, found, request)
+            return
+        unserved = refuse_unserved(self.state, found) if request.passive else None
+        if unserved is not None:
+            self.ends.refuse(channel, unserved, request)
             return
         private = self.state.private.get(found)
         if private is not None and not request.passive:
@@ -392,7 +402,7 @@ class QueueRequests:
 
     def purge(self, channel: Channel, request: QueuePurge) -> None:
         """Carries out queue.purge: what is ready in every fragment."""
-        found = self.find(channel, request.queue)
+        found = self.find_served(channel, request.queue)
         if isinstance(found, Refused):
             self.ends.refuse(channel, found, request)
             return
@@ -435,6 +445,9 @@ class QueueRequests:
             self._delete_private(channel, request, private)
             return
 
+        if (unserved := refuse_deletion(self.state, key, request.if_empty)) is not None:
+            self.ends.refuse(channel, unserved, request)
+            return
         if self.state.is_stream(key):
             # As if nobody read it and nothing were in it.
             gone = None if request.no_wait else QueueDeleteOk(0)
@@ -442,7 +455,9 @@ class QueueRequests:
             return
 
         def on_totals(totals: Totals) -> None:
-            refused = in_use(key, request, totals)
+            # Some of it may not be served any more by now.
+            refused = refuse_deletion(self.state, key, request.if_empty)
+            refused = refused or in_use(key, request, totals)
             if channel.closed:
                 return
             if refused is not None:

@@ -6,12 +6,15 @@ from itertools import accumulate
 
 from fedq.core.ids import FragmentId, Incarnation, NodeId, QueueKey
 from fedq.fragments.streams import places_of
+from fedq.journal.debt import dead_bytes
 from fedq.node.clients.memory import held_bytes
 from fedq.node.node import Node
 from fedq.node.records.state import NodeState
 from fedq.node.records.troubles import troubles
+from fedq.node.records.unserved import AwaitedTally
 from fedq.node.streams.serving import base_of
-from fedq.node.views import client_lists
+from fedq.node.views import client_lists, queue_storage
+from fedq.node.views.alarm_view import alarms_of
 from fedq.node.views.overview_types import (
     ChannelOverview,
     ClientPage,
@@ -28,6 +31,7 @@ from fedq.node.views.overview_types import (
     QueueOverview,
     ScrubOverview,
 )
+from fedq.node.views.storage_types import CopyOverview
 from fedq.wiring.cluster_map.state import FragmentInfo
 
 
@@ -63,9 +67,11 @@ class NodeView:
             memory_bytes=held_bytes(state),
             journal_bytes=state.plan.bytes_held,
             journal_segments=len(state.plan.segments),
+            journal_dead_bytes=dead_bytes(state.plan),
             troubles=tuple(troubles(state)),
             failed_logins=self._node.clients.access.failed_logins,
             scrub=self.scrub(),
+            alarms=alarms_of(state),
         )
 
     def scrub(self) -> ScrubOverview:
@@ -90,12 +96,13 @@ class NodeView:
         state = self._state
         unavailable = short = 0
         alone: dict[NodeId, int] = {}
-        members = self.members()
+        members, tally = self.members(), AwaitedTally(state)
         for info in state.map.fragments.values():
             hot = state.map.hot_copies(info)
             wanted = min(state.map.queues[info.queue].replicas, len(state.map.up_zones()))
             if info.primary not in hot:
                 unavailable += 1
+                tally.add(info.id)
             elif len(hot) < wanted:
                 short += 1
             in_sync = info.in_sync
@@ -110,6 +117,7 @@ class NodeView:
             fragments_unavailable=unavailable,
             fragments_short=short,
             alone=tuple(sorted(alone.items())),
+            awaited=tally.found(),
         )
 
     def members(self) -> tuple[MemberOverview, ...]:
@@ -173,6 +181,10 @@ class NodeView:
             for fragment in fragments
             if (primary := state.primaries.get(fragment)) is not None
         ]
+
+    def copies(self, key: QueueKey) -> Sequence[CopyOverview]:
+        """What this node has of the queue's fragments, in memory and on its disk."""
+        return list(queue_storage.copies_of(self._node, key))
 
     def named_readers(self, fragment: FragmentId) -> Sequence[NamedReaderOverview]:
         """The named readers of a stream's fragment that this node serves, by name."""

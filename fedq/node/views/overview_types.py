@@ -25,6 +25,9 @@ from fedq.core.ids import (
     NodeId,
     QueueKey,
 )
+from fedq.node.records.unserved import Awaited
+from fedq.node.views.alarm_view import NO_ALARM, AlarmOverview
+from fedq.node.views.storage_types import CopyOverview
 
 Item = TypeVar("Item")
 
@@ -79,11 +82,14 @@ class NodeOverview:
     #: In segments that are still needed.
     journal_bytes: int
     journal_segments: int
+    #: Of these bytes, as far as the last checkpoint has found: dead ones.
+    journal_dead_bytes: int = 0
     #: What is wrong with it that only it knows: sentences without a subject.
     troubles: tuple[str, ...] = ()
     #: Since its start.
     failed_logins: int = 0
     scrub: ScrubOverview = ScrubOverview()
+    alarms: AlarmOverview = NO_ALARM
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,6 +121,8 @@ class ClusterOverview:
     #: Nodes with fragments of which they have the only copy in sync, though more are wanted, and
     #: how many.
     alone: tuple[tuple[NodeId, int], ...] = ()
+    #: Fragments that wait for a node that is down, by the nodes that have their copies in sync.
+    awaited: tuple[Awaited, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -269,6 +277,9 @@ class Overview(Protocol):
 
     def local_fragments(self, key: QueueKey) -> Sequence[LocalFragment]:
         """The fragments of the queue whose primary this node is."""
+
+    def copies(self, key: QueueKey) -> Sequence[CopyOverview]:
+        """What this node has of the queue's fragments, in memory and on its disk."""
 
     def named_readers(self, fragment: FragmentId) -> Sequence[NamedReaderOverview]:
         """The named readers of a stream's fragment that this node serves, by name."""

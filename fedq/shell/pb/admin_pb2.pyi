@@ -29,6 +29,13 @@ class FragmentState(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     FRAGMENT_STATE_UNAVAILABLE: _ClassVar[FragmentState]
     FRAGMENT_STATE_UNKNOWN: _ClassVar[FragmentState]
 
+class CopyRole(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    COPY_ROLE_UNSPECIFIED: _ClassVar[CopyRole]
+    COPY_ROLE_PRIMARY: _ClassVar[CopyRole]
+    COPY_ROLE_BACKUP: _ClassVar[CopyRole]
+    COPY_ROLE_KEPT: _ClassVar[CopyRole]
+
 class QuarantineAct(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     __slots__ = ()
     QUARANTINE_ACT_UNSPECIFIED: _ClassVar[QuarantineAct]
@@ -48,13 +55,17 @@ FRAGMENT_STATE_SERVING: FragmentState
 FRAGMENT_STATE_CATCHING_UP: FragmentState
 FRAGMENT_STATE_UNAVAILABLE: FragmentState
 FRAGMENT_STATE_UNKNOWN: FragmentState
+COPY_ROLE_UNSPECIFIED: CopyRole
+COPY_ROLE_PRIMARY: CopyRole
+COPY_ROLE_BACKUP: CopyRole
+COPY_ROLE_KEPT: CopyRole
 QUARANTINE_ACT_UNSPECIFIED: QuarantineAct
 QUARANTINE_ACT_LIST: QuarantineAct
 QUARANTINE_ACT_REQUEUE: QuarantineAct
 QUARANTINE_ACT_DISCARD: QuarantineAct
 
 class NodeFigures(_message.Message):
-    __slots__ = ("node", "incarnation", "zone", "version", "raft_role", "leader", "map_version", "lease_held", "stopping", "uptime_ms", "connections", "channels", "consumers", "private_queues", "memory_bytes", "journal_bytes", "journal_segments", "troubles", "failed_logins", "scrub")
+    __slots__ = ("node", "incarnation", "zone", "version", "raft_role", "leader", "map_version", "lease_held", "stopping", "uptime_ms", "connections", "channels", "consumers", "private_queues", "memory_bytes", "journal_bytes", "journal_segments", "troubles", "failed_logins", "scrub", "journal_dead_bytes", "alarms")
     NODE_FIELD_NUMBER: _ClassVar[int]
     INCARNATION_FIELD_NUMBER: _ClassVar[int]
     ZONE_FIELD_NUMBER: _ClassVar[int]
@@ -75,6 +86,8 @@ class NodeFigures(_message.Message):
     TROUBLES_FIELD_NUMBER: _ClassVar[int]
     FAILED_LOGINS_FIELD_NUMBER: _ClassVar[int]
     SCRUB_FIELD_NUMBER: _ClassVar[int]
+    JOURNAL_DEAD_BYTES_FIELD_NUMBER: _ClassVar[int]
+    ALARMS_FIELD_NUMBER: _ClassVar[int]
     node: str
     incarnation: int
     zone: str
@@ -95,7 +108,39 @@ class NodeFigures(_message.Message):
     troubles: _containers.RepeatedScalarFieldContainer[str]
     failed_logins: int
     scrub: Scrub
-    def __init__(self, node: _Optional[str] = ..., incarnation: _Optional[int] = ..., zone: _Optional[str] = ..., version: _Optional[str] = ..., raft_role: _Optional[_Union[RaftRole, str]] = ..., leader: _Optional[str] = ..., map_version: _Optional[int] = ..., lease_held: _Optional[bool] = ..., stopping: _Optional[bool] = ..., uptime_ms: _Optional[int] = ..., connections: _Optional[int] = ..., channels: _Optional[int] = ..., consumers: _Optional[int] = ..., private_queues: _Optional[int] = ..., memory_bytes: _Optional[int] = ..., journal_bytes: _Optional[int] = ..., journal_segments: _Optional[int] = ..., troubles: _Optional[_Iterable[str]] = ..., failed_logins: _Optional[int] = ..., scrub: _Optional[_Union[Scrub, _Mapping]] = ...) -> None: ...
+    journal_dead_bytes: int
+    alarms: Alarms
+    def __init__(self, node: _Optional[str] = ..., incarnation: _Optional[int] = ..., zone: _Optional[str] = ..., version: _Optional[str] = ..., raft_role: _Optional[_Union[RaftRole, str]] = ..., leader: _Optional[str] = ..., map_version: _Optional[int] = ..., lease_held: _Optional[bool] = ..., stopping: _Optional[bool] = ..., uptime_ms: _Optional[int] = ..., connections: _Optional[int] = ..., channels: _Optional[int] = ..., consumers: _Optional[int] = ..., private_queues: _Optional[int] = ..., memory_bytes: _Optional[int] = ..., journal_bytes: _Optional[int] = ..., journal_segments: _Optional[int] = ..., troubles: _Optional[_Iterable[str]] = ..., failed_logins: _Optional[int] = ..., scrub: _Optional[_Union[Scrub, _Mapping]] = ..., journal_dead_bytes: _Optional[int] = ..., alarms: _Optional[_Union[Alarms, _Mapping]] = ...) -> None: ...
+
+class Alarms(_message.Message):
+    __slots__ = ("memory", "disk", "memory_bytes_max", "resident_bytes", "disk_free_bytes", "disk_free_bytes_min", "connections", "waits")
+    MEMORY_FIELD_NUMBER: _ClassVar[int]
+    DISK_FIELD_NUMBER: _ClassVar[int]
+    MEMORY_BYTES_MAX_FIELD_NUMBER: _ClassVar[int]
+    RESIDENT_BYTES_FIELD_NUMBER: _ClassVar[int]
+    DISK_FREE_BYTES_FIELD_NUMBER: _ClassVar[int]
+    DISK_FREE_BYTES_MIN_FIELD_NUMBER: _ClassVar[int]
+    CONNECTIONS_FIELD_NUMBER: _ClassVar[int]
+    WAITS_FIELD_NUMBER: _ClassVar[int]
+    memory: bool
+    disk: bool
+    memory_bytes_max: int
+    resident_bytes: int
+    disk_free_bytes: int
+    disk_free_bytes_min: int
+    connections: int
+    waits: _containers.RepeatedCompositeFieldContainer[PublishersWait]
+    def __init__(self, memory: _Optional[bool] = ..., disk: _Optional[bool] = ..., memory_bytes_max: _Optional[int] = ..., resident_bytes: _Optional[int] = ..., disk_free_bytes: _Optional[int] = ..., disk_free_bytes_min: _Optional[int] = ..., connections: _Optional[int] = ..., waits: _Optional[_Iterable[_Union[PublishersWait, _Mapping]]] = ...) -> None: ...
+
+class PublishersWait(_message.Message):
+    __slots__ = ("node", "queue", "connections")
+    NODE_FIELD_NUMBER: _ClassVar[int]
+    QUEUE_FIELD_NUMBER: _ClassVar[int]
+    CONNECTIONS_FIELD_NUMBER: _ClassVar[int]
+    node: str
+    queue: QueueName
+    connections: int
+    def __init__(self, node: _Optional[str] = ..., queue: _Optional[_Union[QueueName, _Mapping]] = ..., connections: _Optional[int] = ...) -> None: ...
 
 class Scrub(_message.Message):
     __slots__ = ("passes", "last_pass_unix_ms", "segment", "pass_bytes", "segments_with_rot", "messages_mended", "messages_lost")
@@ -138,7 +183,7 @@ class ClusterStatusRequest(_message.Message):
     def __init__(self) -> None: ...
 
 class ClusterStatusReply(_message.Message):
-    __slots__ = ("node", "leader", "era", "map_version", "members", "queues", "fragments", "fragments_unavailable", "fragments_short", "problems")
+    __slots__ = ("node", "leader", "era", "map_version", "members", "queues", "fragments", "fragments_unavailable", "fragments_short", "problems", "awaited")
     NODE_FIELD_NUMBER: _ClassVar[int]
     LEADER_FIELD_NUMBER: _ClassVar[int]
     ERA_FIELD_NUMBER: _ClassVar[int]
@@ -149,6 +194,7 @@ class ClusterStatusReply(_message.Message):
     FRAGMENTS_UNAVAILABLE_FIELD_NUMBER: _ClassVar[int]
     FRAGMENTS_SHORT_FIELD_NUMBER: _ClassVar[int]
     PROBLEMS_FIELD_NUMBER: _ClassVar[int]
+    AWAITED_FIELD_NUMBER: _ClassVar[int]
     node: str
     leader: str
     era: int
@@ -159,7 +205,18 @@ class ClusterStatusReply(_message.Message):
     fragments_unavailable: int
     fragments_short: int
     problems: _containers.RepeatedScalarFieldContainer[str]
-    def __init__(self, node: _Optional[str] = ..., leader: _Optional[str] = ..., era: _Optional[int] = ..., map_version: _Optional[int] = ..., members: _Optional[_Iterable[_Union[Member, _Mapping]]] = ..., queues: _Optional[int] = ..., fragments: _Optional[int] = ..., fragments_unavailable: _Optional[int] = ..., fragments_short: _Optional[int] = ..., problems: _Optional[_Iterable[str]] = ...) -> None: ...
+    awaited: _containers.RepeatedCompositeFieldContainer[Awaited]
+    def __init__(self, node: _Optional[str] = ..., leader: _Optional[str] = ..., era: _Optional[int] = ..., map_version: _Optional[int] = ..., members: _Optional[_Iterable[_Union[Member, _Mapping]]] = ..., queues: _Optional[int] = ..., fragments: _Optional[int] = ..., fragments_unavailable: _Optional[int] = ..., fragments_short: _Optional[int] = ..., problems: _Optional[_Iterable[str]] = ..., awaited: _Optional[_Iterable[_Union[Awaited, _Mapping]]] = ...) -> None: ...
+
+class Awaited(_message.Message):
+    __slots__ = ("nodes", "fragments", "queues")
+    NODES_FIELD_NUMBER: _ClassVar[int]
+    FRAGMENTS_FIELD_NUMBER: _ClassVar[int]
+    QUEUES_FIELD_NUMBER: _ClassVar[int]
+    nodes: _containers.RepeatedScalarFieldContainer[str]
+    fragments: int
+    queues: _containers.RepeatedCompositeFieldContainer[QueueName]
+    def __init__(self, nodes: _Optional[_Iterable[str]] = ..., fragments: _Optional[int] = ..., queues: _Optional[_Iterable[_Union[QueueName, _Mapping]]] = ...) -> None: ...
 
 class MembersRequest(_message.Message):
     __slots__ = ()
@@ -172,7 +229,7 @@ class MembersReply(_message.Message):
     def __init__(self, members: _Optional[_Iterable[_Union[Member, _Mapping]]] = ...) -> None: ...
 
 class Fragment(_message.Message):
-    __slots__ = ("fragment", "primary", "backups", "in_sync", "epoch", "reign", "state", "ready", "unacknowledged", "bytes", "readers")
+    __slots__ = ("fragment", "primary", "backups", "in_sync", "epoch", "reign", "state", "ready", "unacknowledged", "bytes", "readers", "copies")
     FRAGMENT_FIELD_NUMBER: _ClassVar[int]
     PRIMARY_FIELD_NUMBER: _ClassVar[int]
     BACKUPS_FIELD_NUMBER: _ClassVar[int]
@@ -184,6 +241,7 @@ class Fragment(_message.Message):
     UNACKNOWLEDGED_FIELD_NUMBER: _ClassVar[int]
     BYTES_FIELD_NUMBER: _ClassVar[int]
     READERS_FIELD_NUMBER: _ClassVar[int]
+    COPIES_FIELD_NUMBER: _ClassVar[int]
     fragment: int
     primary: str
     backups: _containers.RepeatedScalarFieldContainer[str]
@@ -195,7 +253,92 @@ class Fragment(_message.Message):
     unacknowledged: int
     bytes: int
     readers: _containers.RepeatedCompositeFieldContainer[NamedReader]
-    def __init__(self, fragment: _Optional[int] = ..., primary: _Optional[str] = ..., backups: _Optional[_Iterable[str]] = ..., in_sync: _Optional[_Iterable[str]] = ..., epoch: _Optional[int] = ..., reign: _Optional[int] = ..., state: _Optional[_Union[FragmentState, str]] = ..., ready: _Optional[int] = ..., unacknowledged: _Optional[int] = ..., bytes: _Optional[int] = ..., readers: _Optional[_Iterable[_Union[NamedReader, _Mapping]]] = ...) -> None: ...
+    copies: _containers.RepeatedCompositeFieldContainer[Copy]
+    def __init__(self, fragment: _Optional[int] = ..., primary: _Optional[str] = ..., backups: _Optional[_Iterable[str]] = ..., in_sync: _Optional[_Iterable[str]] = ..., epoch: _Optional[int] = ..., reign: _Optional[int] = ..., state: _Optional[_Union[FragmentState, str]] = ..., ready: _Optional[int] = ..., unacknowledged: _Optional[int] = ..., bytes: _Optional[int] = ..., readers: _Optional[_Iterable[_Union[NamedReader, _Mapping]]] = ..., copies: _Optional[_Iterable[_Union[Copy, _Mapping]]] = ...) -> None: ...
+
+class Copy(_message.Message):
+    __slots__ = ("node", "fragment", "role", "messages", "messages_on_disk_alone", "memory_bytes", "on_disk_alone_bytes", "journal_bytes", "journal_segments", "journal_dead_bytes", "scratch_bytes", "reading_bytes", "at_hand_bytes", "age_ms", "age_ms_max", "stream", "whole", "last", "last_reign")
+    NODE_FIELD_NUMBER: _ClassVar[int]
+    FRAGMENT_FIELD_NUMBER: _ClassVar[int]
+    ROLE_FIELD_NUMBER: _ClassVar[int]
+    MESSAGES_FIELD_NUMBER: _ClassVar[int]
+    MESSAGES_ON_DISK_ALONE_FIELD_NUMBER: _ClassVar[int]
+    MEMORY_BYTES_FIELD_NUMBER: _ClassVar[int]
+    ON_DISK_ALONE_BYTES_FIELD_NUMBER: _ClassVar[int]
+    JOURNAL_BYTES_FIELD_NUMBER: _ClassVar[int]
+    JOURNAL_SEGMENTS_FIELD_NUMBER: _ClassVar[int]
+    JOURNAL_DEAD_BYTES_FIELD_NUMBER: _ClassVar[int]
+    SCRATCH_BYTES_FIELD_NUMBER: _ClassVar[int]
+    READING_BYTES_FIELD_NUMBER: _ClassVar[int]
+    AT_HAND_BYTES_FIELD_NUMBER: _ClassVar[int]
+    AGE_MS_FIELD_NUMBER: _ClassVar[int]
+    AGE_MS_MAX_FIELD_NUMBER: _ClassVar[int]
+    STREAM_FIELD_NUMBER: _ClassVar[int]
+    WHOLE_FIELD_NUMBER: _ClassVar[int]
+    LAST_FIELD_NUMBER: _ClassVar[int]
+    LAST_REIGN_FIELD_NUMBER: _ClassVar[int]
+    node: str
+    fragment: int
+    role: CopyRole
+    messages: int
+    messages_on_disk_alone: int
+    memory_bytes: int
+    on_disk_alone_bytes: int
+    journal_bytes: int
+    journal_segments: int
+    journal_dead_bytes: int
+    scratch_bytes: int
+    reading_bytes: int
+    at_hand_bytes: int
+    age_ms: int
+    age_ms_max: int
+    stream: StreamFigures
+    whole: bool
+    last: int
+    last_reign: int
+    def __init__(self, node: _Optional[str] = ..., fragment: _Optional[int] = ..., role: _Optional[_Union[CopyRole, str]] = ..., messages: _Optional[int] = ..., messages_on_disk_alone: _Optional[int] = ..., memory_bytes: _Optional[int] = ..., on_disk_alone_bytes: _Optional[int] = ..., journal_bytes: _Optional[int] = ..., journal_segments: _Optional[int] = ..., journal_dead_bytes: _Optional[int] = ..., scratch_bytes: _Optional[int] = ..., reading_bytes: _Optional[int] = ..., at_hand_bytes: _Optional[int] = ..., age_ms: _Optional[int] = ..., age_ms_max: _Optional[int] = ..., stream: _Optional[_Union[StreamFigures, _Mapping]] = ..., whole: _Optional[bool] = ..., last: _Optional[int] = ..., last_reign: _Optional[int] = ...) -> None: ...
+
+class CopyChoice(_message.Message):
+    __slots__ = ("fragment", "epoch", "node", "empty")
+    FRAGMENT_FIELD_NUMBER: _ClassVar[int]
+    EPOCH_FIELD_NUMBER: _ClassVar[int]
+    NODE_FIELD_NUMBER: _ClassVar[int]
+    EMPTY_FIELD_NUMBER: _ClassVar[int]
+    fragment: int
+    epoch: int
+    node: str
+    empty: bool
+    def __init__(self, fragment: _Optional[int] = ..., epoch: _Optional[int] = ..., node: _Optional[str] = ..., empty: _Optional[bool] = ...) -> None: ...
+
+class AdoptCopyRequest(_message.Message):
+    __slots__ = ("vhost", "name", "choices")
+    VHOST_FIELD_NUMBER: _ClassVar[int]
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    CHOICES_FIELD_NUMBER: _ClassVar[int]
+    vhost: str
+    name: str
+    choices: _containers.RepeatedCompositeFieldContainer[CopyChoice]
+    def __init__(self, vhost: _Optional[str] = ..., name: _Optional[str] = ..., choices: _Optional[_Iterable[_Union[CopyChoice, _Mapping]]] = ...) -> None: ...
+
+class AdoptCopyReply(_message.Message):
+    __slots__ = ("adopted",)
+    ADOPTED_FIELD_NUMBER: _ClassVar[int]
+    adopted: int
+    def __init__(self, adopted: _Optional[int] = ...) -> None: ...
+
+class StreamFigures(_message.Message):
+    __slots__ = ("first_offset", "last_offset", "segments", "bytes", "readers")
+    FIRST_OFFSET_FIELD_NUMBER: _ClassVar[int]
+    LAST_OFFSET_FIELD_NUMBER: _ClassVar[int]
+    SEGMENTS_FIELD_NUMBER: _ClassVar[int]
+    BYTES_FIELD_NUMBER: _ClassVar[int]
+    READERS_FIELD_NUMBER: _ClassVar[int]
+    first_offset: int
+    last_offset: int
+    segments: int
+    bytes: int
+    readers: int
+    def __init__(self, first_offset: _Optional[int] = ..., last_offset: _Optional[int] = ..., segments: _Optional[int] = ..., bytes: _Optional[int] = ..., readers: _Optional[int] = ...) -> None: ...
 
 class NamedReader(_message.Message):
     __slots__ = ("name", "offset", "lag", "node")
@@ -516,12 +659,14 @@ class LocalConsumers(_message.Message):
     def __init__(self, queue: _Optional[_Union[QueueName, _Mapping]] = ..., consumers: _Optional[int] = ...) -> None: ...
 
 class LocalFragmentsReply(_message.Message):
-    __slots__ = ("fragments", "consumers")
+    __slots__ = ("fragments", "consumers", "copies")
     FRAGMENTS_FIELD_NUMBER: _ClassVar[int]
     CONSUMERS_FIELD_NUMBER: _ClassVar[int]
+    COPIES_FIELD_NUMBER: _ClassVar[int]
     fragments: _containers.RepeatedCompositeFieldContainer[LocalFragment]
     consumers: _containers.RepeatedCompositeFieldContainer[LocalConsumers]
-    def __init__(self, fragments: _Optional[_Iterable[_Union[LocalFragment, _Mapping]]] = ..., consumers: _Optional[_Iterable[_Union[LocalConsumers, _Mapping]]] = ...) -> None: ...
+    copies: _containers.RepeatedCompositeFieldContainer[Copy]
+    def __init__(self, fragments: _Optional[_Iterable[_Union[LocalFragment, _Mapping]]] = ..., consumers: _Optional[_Iterable[_Union[LocalConsumers, _Mapping]]] = ..., copies: _Optional[_Iterable[_Union[Copy, _Mapping]]] = ...) -> None: ...
 
 class LocalConnectionsRequest(_message.Message):
     __slots__ = ("limit",)

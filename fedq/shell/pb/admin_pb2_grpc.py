@@ -54,6 +54,11 @@ class AdminStub:
                 request_serializer=admin__pb2.ShowQueueRequest.SerializeToString,
                 response_deserializer=admin__pb2.ShowQueueReply.FromString,
                 _registered_method=True)
+        self.AdoptCopy = channel.unary_unary(
+                '/fedq.admin.v1.Admin/AdoptCopy',
+                request_serializer=admin__pb2.AdoptCopyRequest.SerializeToString,
+                response_deserializer=admin__pb2.AdoptCopyReply.FromString,
+                _registered_method=True)
         self.ListConnections = channel.unary_unary(
                 '/fedq.admin.v1.Admin/ListConnections',
                 request_serializer=admin__pb2.ListConnectionsRequest.SerializeToString,
@@ -212,6 +217,14 @@ class AdminServicer:
 
     def ShowQueue(self, request, context):
         """One shared queue with its fragments.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def AdoptCopy(self, request, context):
+        """Takes copies of a durable queue's fragments as in sync, as the nodes of all that were are gone.
+        What these copies lack of what was confirmed is lost; epochs are those that were shown.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -422,6 +435,11 @@ def add_AdminServicer_to_server(servicer, server):
                     servicer.ShowQueue,
                     request_deserializer=admin__pb2.ShowQueueRequest.FromString,
                     response_serializer=admin__pb2.ShowQueueReply.SerializeToString,
+            ),
+            'AdoptCopy': grpc.unary_unary_rpc_method_handler(
+                    servicer.AdoptCopy,
+                    request_deserializer=admin__pb2.AdoptCopyRequest.FromString,
+                    response_serializer=admin__pb2.AdoptCopyReply.SerializeToString,
             ),
             'ListConnections': grpc.unary_unary_rpc_method_handler(
                     servicer.ListConnections,
@@ -662,6 +680,33 @@ class Admin:
             '/fedq.admin.v1.Admin/ShowQueue',
             admin__pb2.ShowQueueRequest.SerializeToString,
             admin__pb2.ShowQueueReply.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def AdoptCopy(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/fedq.admin.v1.Admin/AdoptCopy',
+            admin__pb2.AdoptCopyRequest.SerializeToString,
+            admin__pb2.AdoptCopyReply.FromString,
             options,
             channel_credentials,
             insecure,

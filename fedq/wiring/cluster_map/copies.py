@@ -1,7 +1,7 @@
 """The copies of fragments: creating, retiring, and the one compare-and-set of who holds which.
 
-Inputs: the map and a committed `AddFragment`, `RetireFragment` or `SetCopies`. Output: its result;
-changes are appended to the map's.
+Inputs: the map and a committed `AddFragment`, `RetireFragment`, `SetCopies` or `AdoptCopy`. Output:
+its result; changes are appended to the map's.
 
 What keeps confirmed messages safe is decided here, whoever proposes:
 
@@ -9,7 +9,9 @@ What keeps confirmed messages safe is decided here, whoever proposes:
 * a copy comes into sync only while primary and epoch stay the same, and only the process that the
   proposer saw: a restart in between voids it;
 * a primary without memory serves again (`restart`) only from a copy that was in sync, and only
-  when no in-sync copy still has its memory; the other copies then catch up from it.
+  when no in-sync copy still has its memory; the other copies then catch up from it;
+* another copy comes to count by an operator's word alone (`AdoptCopy`), and only while the nodes of
+  all that are in sync are down.
 """
 
 from typing import assert_never
@@ -23,6 +25,7 @@ from fedq.wiring.cluster_map.operations import (
     RetireFragment,
     SetCopies,
 )
+from fedq.wiring.cluster_map.operations_copies import AdoptCopy
 from fedq.wiring.cluster_map.placement import choose, fragment_subject
 from fedq.wiring.cluster_map.state import (
     FragmentAdded,
@@ -43,6 +46,8 @@ def apply(state: MapState, operation: FragmentOperation) -> Ok | Refused:
             return _retire(state, operation)
         case SetCopies():
             return _set_copies(state, operation)
+        case AdoptCopy():
+            return _adopt(state, operation)
         case _:
             assert_never(operation)
 
@@ -117,6 +122,30 @@ def _set_copies(state: MapState, operation: SetCopies) -> Ok | Refused:
         epoch,
         epoch if moved else info.reign,
         info.created,
+    )
+    state.fragments[info.id] = after
+    state.changes.append(FragmentChanged(info.id, info, after))
+    return Ok(1)
+
+
+def _adopt(state: MapState, operation: AdoptCopy) -> Ok | Refused:
+    info = _at_epoch(state, operation.fragment, operation.expected_epoch)
+    if isinstance(info, Refused):
+        return info
+    for node in info.in_sync:
+        member = state.members.get(node)
+        if member is not None and member.up:
+            return _refused(
+                info, f"node '{node}' has a copy in sync and is up: it serves, or will in a moment"
+            )
+    if not state.is_up(operation.node, operation.incarnation):
+        return _refused(
+            info, f"process {operation.incarnation} of node '{operation.node}' is not up"
+        )
+    epoch = Epoch(info.epoch + 1)
+    in_sync = {operation.node: operation.incarnation}
+    after = FragmentInfo(
+        info.id, info.queue, operation.node, (), in_sync, epoch, epoch, info.created
     )
     state.fragments[info.id] = after
     state.changes.append(FragmentChanged(info.id, info, after))

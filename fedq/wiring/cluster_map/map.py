@@ -45,6 +45,7 @@ from fedq.wiring.cluster_map.operations import (
     decode_command,
 )
 from fedq.wiring.cluster_map.operations_access import AccessOperation
+from fedq.wiring.cluster_map.operations_copies import AdoptCopy
 from fedq.wiring.cluster_map.operations_members import Speaks
 from fedq.wiring.cluster_map.snapshot import Frozen
 from fedq.wiring.cluster_map.state import (
@@ -223,7 +224,7 @@ class ClusterMap(MapState):
     def _apply(self, operation: Operation) -> Result:
         if isinstance(operation, MemberUp | MemberDown | JoinEra | NewEra | Speaks):
             return membership.apply(self, operation)
-        if isinstance(operation, AddFragment | RetireFragment | SetCopies):
+        if isinstance(operation, AddFragment | RetireFragment | SetCopies | AdoptCopy):
             return copies.apply(self, operation)
         if isinstance(operation, AccessOperation):
             return access.apply(self, operation)

@@ -34,6 +34,7 @@ from fedq.wiring.cluster_map.operation_fields import (
 from fedq.wiring.cluster_map.operation_fields import arguments_of as arguments_of
 from fedq.wiring.cluster_map.operation_fields import canonical_arguments as canonical_arguments
 from fedq.wiring.cluster_map.operations_access import ACCESS_FORMS, AccessOperation
+from fedq.wiring.cluster_map.operations_copies import ADOPT_FIELDS, AdoptCopy
 from fedq.wiring.cluster_map.operations_members import SPEAKS_FIELDS, Speaks
 
 COMMAND_VERSION: Final = 1
@@ -254,7 +255,7 @@ class SetCopies:
 
 
 MemberOperation: TypeAlias = MemberUp | MemberDown | JoinEra | NewEra | Speaks
-FragmentOperation: TypeAlias = AddFragment | RetireFragment | SetCopies
+FragmentOperation: TypeAlias = AddFragment | RetireFragment | SetCopies | AdoptCopy
 WiringOperation: TypeAlias = (
     DeclareExchange
     | DeleteExchange
@@ -386,6 +387,7 @@ _FORMS: Final[dict[str, tuple[Callable[..., Operation], dict[str, Check]]]] = {
             "restart": flag,
         },
     ),
+    "adopt_copy": (AdoptCopy, ADOPT_FIELDS),
     **ACCESS_FORMS,
 }
 _NAMES: Final[Mapping[object, str]] = {form[0]: name for name, form in _FORMS.items()}

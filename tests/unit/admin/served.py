@@ -46,6 +46,7 @@ from fedq.node.views.overview_types import (
     NodeOverview,
     QueueOverview,
 )
+from fedq.node.views.storage_types import CopyOverview
 from fedq.wiring.cluster_map.map import ClusterMap
 from fedq.wiring.cluster_map.operations import Operation, encode_command
 from fedq.wiring.cluster_map.state import Binding, Exchange, Grant, GrantKey
@@ -62,6 +63,7 @@ class HandFilled:
     cluster_overview: ClusterOverview
     queues: dict[QueueKey, QueueOverview] = field(default_factory=dict)
     fragments: dict[QueueKey, list[LocalFragment]] = field(default_factory=dict)
+    copied: dict[QueueKey, list[CopyOverview]] = field(default_factory=dict)
     readers: dict[FragmentId, list[NamedReaderOverview]] = field(default_factory=dict)
     consumers: dict[QueueKey, int] = field(default_factory=dict)
     clients: list[ConnectionOverview] = field(default_factory=list)
@@ -90,6 +92,9 @@ class HandFilled:
 
     def local_fragments(self, key: QueueKey) -> Sequence[LocalFragment]:
         return self.fragments.get(key, [])
+
+    def copies(self, key: QueueKey) -> Sequence[CopyOverview]:
+        return self.copied.get(key, [])
 
     def named_readers(self, fragment: FragmentId) -> Sequence[NamedReaderOverview]:
         return self.readers.get(fragment, [])
@@ -367,9 +372,9 @@ def _channel(address: str) -> grpc.aio.Channel:
 
 
 @contextmanager
-def served(cluster: dict[str, HandFilled]) -> Iterator[Served]:
+def served(cluster: dict[str, HandFilled], servers: Served | None = None) -> Iterator[Served]:
     """Serves a cluster while the block runs."""
-    servers = Served(cluster)
+    servers = servers or Served(cluster)
     with LoopThread.running():
         LoopThread.run(servers.start())
         try:

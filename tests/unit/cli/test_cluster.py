@@ -2,6 +2,9 @@
 
 from dataclasses import replace
 
+from fedq.core.ids import NodeId, QueueKey
+from fedq.node.records.unserved import Awaited
+from fedq.node.views.alarm_view import AlarmOverview, WaitOverview
 from fedq.node.views.overview_types import MemberState
 from tests.unit.admin.served import (
     a_cluster,
@@ -12,6 +15,8 @@ from tests.unit.admin.served import (
     silent_address,
 )
 from tests.unit.cli.command import fedq, fedq_alone
+
+ORDERS = QueueKey("/", "orders")
 
 
 def test_status_shows_the_members_and_that_all_is_well() -> None:
@@ -57,6 +62,69 @@ def test_status_as_json_is_one_value() -> None:
     assert [member["state"] for member in value["members"]] == ["up", "up", "up"]
     assert [member["figures"]["lease"] for member in value["members"]] == ["held"] * 3
     assert value["members"][1]["figures"]["raft_role"] == "follower"
+
+
+def test_status_tells_which_queues_wait_for_whom() -> None:
+    cluster = a_cluster()
+    queues = (QueueKey("/", "orders"), QueueKey("shop", "a\udc80\n"))
+    awaited = (Awaited((NodeId("n2"), NodeId("n3")), 7, queues),)
+    for each in cluster.values():
+        view = replace(each.cluster_overview, fragments=9, fragments_unavailable=7)
+        each.cluster_overview = replace(view, awaited=awaited)
+    with served(cluster) as servers:
+        at = servers.address("n1")
+        done = fedq("cluster", "status", "--node", at)
+        value = fedq("cluster", "status", "--json", "--node", at).value
+    assert (
+        "! 7 fragments wait for n2 or n3, which had all that was confirmed: start one of n2, n3; "
+        "queues 'orders', 'a\\udc80\\n', …"
+    ) in done.out
+    assert value["awaited"] == [
+        {
+            "nodes": ["n2", "n3"],
+            "fragments": 7,
+            "queues": [
+                {"vhost": "/", "name": "orders"}, {"vhost": "shop", "name": "a\\udc80\n"},
+            ],
+        }
+    ]  # fmt: skip
+
+
+def test_status_tells_what_each_member_is_short_of_and_who_waits() -> None:
+    cluster = a_cluster()
+    waits = (WaitOverview(NodeId("n2"), ORDERS, 3), WaitOverview(NodeId("n2"), None, 1))
+    short = AlarmOverview(True, True, 1 << 20, 3 << 19, 1 << 10, 1 << 30, 0, ())
+    cluster["n2"].node_overview = replace(
+        cluster["n2"].node_overview, memory_bytes=5 << 18, alarms=short
+    )
+    held = AlarmOverview(memory_bytes_max=1 << 20, connections=4, waits=waits)
+    cluster["n1"].node_overview = replace(cluster["n1"].node_overview, alarms=held)
+    with served(cluster) as servers:
+        at = servers.address("n3")
+        done = fedq("cluster", "status", "--node", at)
+        members = fedq("cluster", "status", "--json", "--node", at).value["members"]
+    lines = [line.strip() for line in done.out.splitlines()]
+    assert "n2: low on memory: holds 1.2 MiB, resident 1.5 MiB, of 1.0 MiB" in lines
+    assert "n2: low on disk: 1.0 KiB free, less than 1.0 GiB" in lines
+    assert "n1: 4 of its connections wait to publish, for n2 (queue orders): 3, n2: 1" in lines
+    assert not [line for line in lines if line.startswith("n3:")]
+    alarms = [member["figures"]["alarms"] for member in members]
+    assert alarms[0]["connections_waiting"] == 4
+    assert alarms[0]["waits"] == [
+        {"node": "n2", "vhost": "/", "queue": "orders", "connections": 3},
+        {"node": "n2", "vhost": None, "queue": None, "connections": 1},
+    ]
+    assert alarms[1] == {
+        "memory": True,
+        "disk": True,
+        "memory_bytes_max": 1 << 20,
+        "resident_bytes": 3 << 19,
+        "disk_free_bytes": 1 << 10,
+        "disk_free_bytes_min": 1 << 30,
+        "connections_waiting": 0,
+        "waits": [],
+    }
+    assert alarms[2]["disk_free_bytes"] is None
 
 
 def test_a_cluster_without_a_leader_has_null_for_one() -> None:

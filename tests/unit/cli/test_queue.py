@@ -2,8 +2,9 @@
 
 from dataclasses import replace
 
-from fedq.core.ids import NodeId
+from fedq.core.ids import FragmentId, NodeId
 from fedq.node.views.overview_types import MemberState, NamedReaderOverview
+from fedq.node.views.storage_types import CopyOverview, CopyRole, StreamOverview
 from tests.unit.admin.served import a_cluster, add_queue, served, set_member
 from tests.unit.cli.command import fedq
 
@@ -137,9 +138,106 @@ def test_show_as_json_keeps_its_promised_shape() -> None:
                 "messages": 11,
                 "bytes": 1000,
                 "readers": [],
+                "copies": [{"node": "n2", "role": None}, {"node": "n1", "role": None}],
             }
         ],
+        "storage": None,
     }
+
+
+A_COPY = CopyOverview(
+    fragment=FragmentId(1),
+    role=CopyRole.PRIMARY,
+    messages=11,
+    stowed_messages=5,
+    memory_bytes=2_048,
+    stowed_bytes=4_096,
+    journal_bytes=8_192,
+    journal_segments=2,
+    dead_bytes=1_024,
+    scratch_bytes=512,
+    reading_bytes=100,
+    at_hand_bytes=200,
+    age_ms=60_000,
+    age_ms_max=70_000,
+)
+
+
+def test_show_tells_what_each_copy_has_in_memory_and_on_disk() -> None:
+    cluster = a_cluster()
+    key = add_queue(cluster, "orders", {"n2": (10, 1, 2)})
+    cluster["n2"].copied[key] = [A_COPY]
+    cluster["n1"].copied[key] = [
+        replace(A_COPY, role=CopyRole.BACKUP, reading_bytes=0, at_hand_bytes=0, age_ms=None)
+    ]
+    cluster["n3"].copied[key] = [replace(A_COPY, role=CopyRole.KEPT, age_ms=None)]
+    with served(cluster) as servers:
+        at = servers.address("n1")
+        done = fedq("queue", "show", "orders", "--node", at)
+        value = fedq("queue", "show", "orders", "--json", "--node", at).value
+    rows = done.rows("FRAGMENT")
+    begin = next(index for index, row in enumerate(rows) if row[0] == "FRAGMENT") + 1
+    common = "11 5 2.0 KiB 8.0 KiB 2 1.0 KiB 512 B"
+    ahead = "100 B 200 B 1m 0s to 1m 10s"
+    assert " ".join(rows[begin]) == f"1 n2 primary {common} {ahead}"
+    assert " ".join(rows[begin + 1]) == f"1 n1 backup {common}"
+    assert rows[begin + 2][:3] == ["1", "n3", "kept"]
+    (fragment,) = value["fragments"]
+    assert fragment["copies"][0] == {
+        "node": "n2",
+        "role": "primary",
+        "messages": 11,
+        "messages_on_disk_alone": 5,
+        "memory_bytes": 2_048,
+        "on_disk_alone_bytes": 4_096,
+        "journal_bytes": 8_192,
+        "scratch_bytes": 512,
+        "reading_bytes": 100,
+        "at_hand_bytes": 200,
+        "journal_segments": 2,
+        "journal_dead_bytes": 1_024,
+        "age_ms": 60_000,
+        "age_ms_max": 70_000,
+        "whole": True,
+        "last": 0,
+        "last_reign": 0,
+        "stream": None,
+    }
+    assert value["storage"]["memory_bytes"] == 3 * 2_048
+    assert value["storage"]["messages_on_disk_alone"] == 15
+
+
+def test_show_does_not_add_up_what_a_silent_member_has_too() -> None:
+    cluster = a_cluster()
+    key = add_queue(cluster, "orders", {"n2": (10, 1, 2)})
+    cluster["n2"].copied[key] = [replace(A_COPY, age_ms_max=None)]
+    with served(cluster) as servers:
+        servers.stop_node("n1")
+        at = servers.address("n3")
+        done = fedq("queue", "show", "orders", "--node", at)
+        value = fedq("queue", "show", "orders", "--json", "--node", at).value
+    assert value["storage"] is None
+    assert value["fragments"][0]["copies"][1] == {"node": "n1", "role": None}
+    assert "1m 0s or more" in done.out
+    assert ["1", "n1", *"?" * 11] in done.rows("FRAGMENT")
+
+
+def test_show_tells_the_offsets_of_a_stream() -> None:
+    cluster = a_cluster(["n1"])
+    key = add_queue(cluster, "events", {"n1": (10, 0, 0)}, '{"x-queue-type":"stream"}')
+    at_first = StreamOverview(7, 16, 3, 1_024, 2)
+    cluster["n1"].copied[key] = [replace(A_COPY, stream=at_first)]
+    with served(cluster) as servers:
+        at = servers.address("n1")
+        done = fedq("queue", "show", "events", "--node", at)
+        (fragment,) = fedq("queue", "show", "events", "--json", "--node", at).value["fragments"]
+        cluster["n1"].copied[key] = [replace(A_COPY, stream=StreamOverview(None, None, 0, 0, 0))]
+        empty = fedq("queue", "show", "events", "--node", at)
+    assert ["1", "7", "16", "3", "1.0", "KiB", "2"] in done.rows("FRAGMENT")
+    assert ["1", "0", "0", "B", "0"] in empty.rows("FRAGMENT")
+    assert fragment["copies"][0]["stream"] == {
+        "first_offset": 7, "last_offset": 16, "segments": 3, "bytes": 1_024, "readers": 2,
+    }  # fmt: skip
 
 
 def test_show_says_what_is_unknown_and_why() -> None:

@@ -50,6 +50,7 @@ from fedq.wiring.cluster_map.operations_access import (
     SetUserLimits,
     SetVhostLimits,
 )
+from fedq.wiring.cluster_map.operations_copies import AdoptCopy
 from fedq.wiring.cluster_map.operations_members import Speaks
 from fedq.wiring.cluster_map.passwords import make_record
 from fedq.wiring.cluster_map.snapshot import Remembered, decode, encode
@@ -170,6 +171,10 @@ OPERATIONS: Final[list[Operation]] = [
 ]
 
 
+#: Those that came with version 11.
+OPERATIONS_V11: Final[list[Operation]] = [AdoptCopy(THREE, Epoch(9), SOUTH, Incarnation(7))]
+
+
 def tables(state: MapState) -> dict[str, object]:
     """All of a map, in the order in which it is kept."""
     return {
@@ -208,8 +213,16 @@ def test_the_golden_operations_still_read_and_are_still_written_alike() -> None:
     )
 
 
+def test_what_came_later_still_reads_and_is_still_written_alike() -> None:
+    golden = lines("map-v11.operations")
+    assert [encode_operation(operation) for operation in OPERATIONS_V11] == golden
+    command = decode_command(command_of("a request", golden))
+    assert command.operations == tuple(OPERATIONS_V11)
+
+
 def test_the_golden_operations_are_of_every_kind() -> None:
-    assert {type(operation) for operation in OPERATIONS} == {*get_args(Operation)}
+    written = [*OPERATIONS, *OPERATIONS_V11]
+    assert {type(operation) for operation in written} == {*get_args(Operation)}
 
 
 def test_a_command_of_the_first_release_still_reads() -> None:

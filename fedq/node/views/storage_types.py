@@ -1,0 +1,64 @@
+"""What a node shows of where a queue's messages are: plain values, read-only."""
+
+from dataclasses import dataclass
+from enum import Enum
+
+from fedq.core.ids import FragmentId
+
+
+class CopyRole(Enum):
+    """What a copy is to its node."""
+
+    PRIMARY = "primary"
+    BACKUP = "backup"
+    #: On its disk since an earlier process; the cluster map has given it no part yet.
+    KEPT = "kept"
+
+
+@dataclass(frozen=True, slots=True)
+class StreamOverview:
+    """A fragment of a stream, as the node that serves it knows it."""
+
+    #: The offsets of its first and last message; None: it has none.
+    first_offset: int | None
+    last_offset: int | None
+    #: The grain in which messages go, and what the messages of all segments take.
+    segments: int
+    size: int
+    #: Readers on this node.
+    readers: int
+
+
+@dataclass(frozen=True, slots=True)
+class CopyOverview:
+    """A node's copy of a fragment: what of it is in memory, and what on its disk. Bytes all."""
+
+    fragment: FragmentId
+    role: CopyRole
+    messages: int
+    #: Of these: bodies are on disk alone.
+    stowed_messages: int
+    #: With their upkeep.
+    memory_bytes: int
+    #: Of the bodies that are on disk alone.
+    stowed_bytes: int
+    #: Records of it in the journal, dead ones among them, and in how many segments;
+    journal_bytes: int
+    journal_segments: int
+    #: bytes of these segments, of whatever queue, that were dead when that was last counted.
+    dead_bytes: int
+    #: In scratch files, dead ones among them.
+    scratch_bytes: int
+    #: Being read, and read ahead or never gone: what can be handed out without reading.
+    reading_bytes: int = 0
+    at_hand_bytes: int = 0
+    #: How old the message is that is next in line, in milliseconds, at least and at most (None:
+    #: unknown); both None: none waits, or this is no primary.
+    age_ms: int | None = None
+    age_ms_max: int | None = None
+    stream: StreamOverview | None = None
+    #: It is not a copy that was still being made.
+    whole: bool = True
+    #: The number of its last event, and the reign that this was of.
+    last: int = 0
+    last_reign: int = 0

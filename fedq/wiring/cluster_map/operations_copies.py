@@ -1,0 +1,32 @@
+"""The replicated operation by which an operator names the copy that counts, and its form.
+
+A part of `fedq.wiring.cluster_map.operations`, which carries it in commands; what it does is in
+`fedq.wiring.cluster_map.copies`.
+"""
+
+from dataclasses import dataclass
+from typing import Final
+
+from fedq.core.ids import Epoch, FragmentId, Incarnation, NodeId
+from fedq.wiring.cluster_map.operation_fields import Check, name, number
+
+
+@dataclass(frozen=True, slots=True)
+class AdoptCopy:
+    """An operator has this process's copy count, as all that were in sync are gone (ADR 0071).
+
+    Never proposed by a node of its own accord, nor before the cluster speaks `versions.ADOPTING`.
+    """
+
+    fragment: FragmentId
+    expected_epoch: Epoch
+    node: NodeId
+    incarnation: Incarnation
+
+
+ADOPT_FIELDS: Final[dict[str, Check]] = {
+    "fragment": number,
+    "expected_epoch": number,
+    "node": name,
+    "incarnation": number,
+}
