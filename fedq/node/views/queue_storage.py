@@ -95,7 +95,7 @@ def _stream_of(state: NodeState, primary: Primary) -> StreamOverview | None:
         last_offset=max(0, segments[-1].last - base) if fresh.count else None,
         segments=len(segments) if fresh.count else 0,
         size=log.size,
-        readers=len(readers.consumers) if readers is not None else 0,
+        readers=len(readers.cursors) if readers is not None else 0,
     )
 
 
