@@ -10,10 +10,10 @@ from collections.abc import Sequence
 
 from fedq.core.limits import DEAD_LETTERS_MAX
 from fedq.core.message import body_size
-from fedq.core.policy import EXPIRED, TOO_LONG
+from fedq.core.policy import TOO_LONG
 from fedq.fragments.fragment import Fragment
 from fedq.fragments.holders import DELAYED
-from fedq.journal.records import NOTE_DUE, NOTE_EXPIRES
+from fedq.journal.records import NOTE_DUE
 
 #: What the line and the appointments may say in vain, besides as much as they say in earnest.
 SLACK = 1_000
@@ -36,21 +36,17 @@ def wake(fragment: Fragment, unix_ms: int) -> None:
 def expire(fragment: Fragment, before_ms: int, most: int) -> int:
     """Kills ready messages whose time was over before that moment, wherever in the line they are.
 
-    One that is with a consumer lives on; when it comes back its time is looked at again. Of very
-    many that are due at once only so many die; the rest are due still (`next_ms`). Returns how many
-    were looked at.
+    One that is with a consumer lives on; when it comes back its time is looked at again. So does
+    one that is on disk alone and is to become a dead letter, until it is read. Of very many that
+    are due at once only so many die; the rest are due still (`next_ms`). Returns how many were
+    looked at.
     """
-    tracked = fragment.tracked
-    appointments = tracked.expiring.due(before_ms, most) if tracked is not None else []
-    if tracked is None or not appointments:
+    if fragment.tracked is None:
         return 0
-    expires = tracked.notes.get(NOTE_EXPIRES, {})
-    gone: dict[int, None] = {}
-    for when, position in appointments:
-        if expires.get(position) == when and position not in tracked.unacked:
-            gone[position] = None
-    fragment.dead_letter_ready(gone, EXPIRED)
-    return len(appointments)
+    over, looked_at = fragment.tracked.expiring.over(before_ms, most)
+    if over:
+        fragment.let_expire(over)
+    return looked_at
 
 
 def expires_ms(fragment: Fragment) -> int | None:
@@ -132,11 +128,7 @@ def sweep(fragment: Fragment) -> None:
         return
     if len(tracked.line) > 2 * tracked.ready_count + SLACK:
         tracked.line.sweep(tracked.messages, tracked.unacked)
-    if tracked.expiring.next_ms is None:
-        return
-    expires = tracked.notes.get(NOTE_EXPIRES, {})
-    if len(tracked.expiring) > 2 * len(expires) + SLACK:
-        tracked.expiring.renew((when, position) for position, when in expires.items())
+    tracked.expiring.sweep(SLACK)
 
 
 def fits(fragment: Fragment, messages: Sequence[bytes]) -> int:

@@ -12,15 +12,20 @@ it (P4), so `at_hand` counts what stands before the first one.
 """
 
 from collections.abc import Mapping, Sequence
-from typing import Final
 
 from fedq.core.message import FLAG_PERSISTENT
 from fedq.core.ranges import Range
 from fedq.core.weights import weigh
+from fedq.fragments.run_parts import (
+    may_go,
+    may_join,
+    size_if_persistent,
+    split,
+    stowed_run,
+    up_to,
+    weigh_run,
+)
 from fedq.fragments.runs import NO_RUN, ON_DISK, RUN_MAX, SWEEP_FROM, Run, Runs
-
-#: Neighbours on disk become one run up to so many bytes: parts of it are told by their share.
-STOWED_RUN_BYTES: Final = 1 << 20
 
 
 class Filled:
@@ -157,6 +162,33 @@ class Fresh(Runs):
             self._count_at_hand()
         return message
 
+    def cut(self, first: int, last: int) -> list[tuple[int, list[bytes]]]:
+        """Takes out what is in memory between two positions: first positions, and messages."""
+        found: list[tuple[int, list[bytes]]] = []
+        runs, index = self._runs, max(self._index_of(first), self._head)
+        while index < len(runs) and runs[index].first <= last:
+            run = runs[index]
+            if run.stowed or run.last < first:
+                index += 1
+                continue
+            if run.last > last:
+                runs.insert(index + 1, split(run, last + 1 - run.first))
+            if run.first < first:
+                index += 1
+                runs.insert(index, split(run, first - run.first))
+                run = runs[index]
+            part: list[bytes] = run.messages  # type: ignore[assignment]  # it has no gaps
+            found.append((run.first, part))
+            self.count -= len(part)
+            if index == self._head:
+                self._drop_first()
+                index = self._head
+            else:
+                del runs[index]
+        if self.stowed_count:
+            self._count_at_hand()
+        return found
+
     def is_persistent(self, position: int) -> bool:
         """Whether some of the run that has this position are persistent."""
         index = self._index_of(position)
@@ -179,11 +211,11 @@ class Fresh(Runs):
         self.stowed_count += count
         self.stowed_bytes += size
         before = self._runs[-1] if self._runs else None
-        if before is not None and _may_join(before, first, size, persistent):
+        if before is not None and may_join(before, first, size, persistent):
             before.left += count
             before.stowed += size
         else:
-            self._runs.append(_stowed_run(first, count, size, persistent))
+            self._runs.append(stowed_run(first, count, size, persistent))
 
     @property
     def run_count(self) -> int:
@@ -216,18 +248,18 @@ class Fresh(Runs):
             if run.first > through:
                 before += runs[index:]
                 break
-            may_go = not run.stowed if any_kind else _may_go(run)
+            goes = not run.stowed if any_kind else may_go(run)
             rest: Run | None = None
-            if may_go and most > 0 and beyond < run.first and first <= run.first <= through:
+            if goes and most > 0 and beyond < run.first and first <= run.first <= through:
                 most -= run.left
-                rest = _split(run, through + 1 - run.first) if run.last > through else None
-                run.stowed = weigh_run(run) if any_kind else _size_if_persistent(run)
+                rest = split(run, through + 1 - run.first) if run.last > through else None
+                run.stowed = weigh_run(run) if any_kind else size_if_persistent(run)
                 if run.stowed:
                     run.messages = []
                     self.stowed_count += run.left
                     freed += run.stowed
             joined = before[-1] if run.stowed and len(before) > self._head else None
-            if joined is not None and _may_join(joined, run.first, run.stowed, run.persistent):
+            if joined is not None and may_join(joined, run.first, run.stowed, run.persistent):
                 joined.left += run.left
                 joined.stowed += run.stowed
             else:
@@ -256,15 +288,15 @@ class Fresh(Runs):
             index += 1
             if run.first <= after < run.last and not run.stowed:
                 # What is new has joined what was read back.
-                self._runs.insert(index, _split(run, after + 1 - run.first))
+                self._runs.insert(index, split(run, after + 1 - run.first))
             if run.stowed or run.first <= after or (run.persistent and not any_kind):
                 if positions:
                     break
                 most -= 1
                 continue
-            part, taken = _up_to(run, size)
+            part, taken = up_to(run, size)
             if part < run.left:
-                self._runs.insert(index, _split(run, part))
+                self._runs.insert(index, split(run, part))
             positions += range(run.first, run.last + 1)
             messages += run.messages  # type: ignore[arg-type]  # no gaps
             size -= taken
@@ -293,7 +325,7 @@ class Fresh(Runs):
                     keep -= len(message)
                     at += 1
                 if 0 < at < run.left:
-                    self._runs.insert(index + 1, _split(run, at))
+                    self._runs.insert(index + 1, split(run, at))
                 return index + 1 if at else index
             keep -= size
         return len(self._runs)
@@ -334,12 +366,12 @@ class Fresh(Runs):
         pieces: list[Run] = []
         share = left * before // (before + after) if before and after else left if before else 0
         if before:
-            pieces.append(_stowed_run(run.first, before, share, run.persistent))
+            pieces.append(stowed_run(run.first, before, share, run.persistent))
         for start in range(0, count, self._run_max):
             piece: list[bytes | None] = [*part[start : start + self._run_max]]
             pieces.append(Run(first + start, piece, flags & FLAG_PERSISTENT != 0, None))
         if after:
-            pieces.append(_stowed_run(first + count, after, left - share, run.persistent))
+            pieces.append(stowed_run(first + count, after, left - share, run.persistent))
         self._runs[index : index + 1] = pieces
 
     def forget_stowed(self, first: int, last: int) -> tuple[list[Range], int, bool]:
@@ -362,9 +394,9 @@ class Fresh(Runs):
             pieces: list[Run] = []
             share_before = left * before // max(1, before + after)
             if before:
-                pieces.append(_stowed_run(run.first, before, share_before, run.persistent))
+                pieces.append(stowed_run(run.first, before, share_before, run.persistent))
             if after:
-                pieces.append(_stowed_run(high + 1, after, left - share_before, run.persistent))
+                pieces.append(stowed_run(high + 1, after, left - share_before, run.persistent))
             ranges.append((low, high))
             gone += run.stowed - left
             persistent = persistent or run.persistent
@@ -419,63 +451,3 @@ class Fresh(Runs):
             seen += run.left
         assert (stowed, size) == (self.stowed_count, self.stowed_bytes)
         assert self.at_hand == (self.count if at_hand is None else at_hand)
-
-
-def _stowed_run(first: int, count: int, size: int, persistent: bool) -> Run:
-    run = Run(first, [], persistent, None)
-    run.left, run.stowed = count, size
-    return run
-
-
-def _may_join(run: Run, first: int, size: int, persistent: bool) -> bool:
-    """Whether stowed messages from this position on may become a part of the run before them."""
-    if not run.stowed or run.persistent != persistent:
-        return False
-    return run.last + 1 == first and run.stowed + size <= STOWED_RUN_BYTES
-
-
-def _up_to(run: Run, size: int) -> tuple[int, int]:
-    """How many of a run's first messages have about so many bytes, at least 1; and their bytes."""
-    taken = weigh_run(run)
-    if taken <= size:
-        return run.left, taken
-    count = taken = 0
-    for message in run.messages:
-        assert message is not None
-        count += 1
-        taken += len(message)
-        if taken >= size:
-            break
-    return count, taken
-
-
-def _split(run: Run, at: int) -> Run:
-    """Cuts a run in memory, from the message at this index on; returns the second part."""
-    rest = Run(run.first + at, run.messages[at:], run.persistent, None)
-    rest.is_mixed = run.is_mixed
-    del run.messages[at:]
-    run.left = at
-    return rest
-
-
-def _may_go(run: Run) -> bool:
-    """Whether the run is in memory, and may have nothing but persistent messages."""
-    return not run.stowed and run.persistent and not run.is_mixed
-
-
-def _size_if_persistent(run: Run) -> int:
-    """The bytes of the run's messages if all of them are persistent; else 0, and the run knows."""
-    size = 0
-    for message in run.messages:
-        assert message is not None
-        if not message[0] & FLAG_PERSISTENT:
-            run.is_mixed = True
-            return 0
-        size += len(message)
-    return size
-
-
-def weigh_run(run: Run) -> int:
-    """The bytes of a run in memory that has no gaps; 0 for a stowed one."""
-    messages: list[bytes] = run.messages  # type: ignore[assignment]  # no gaps
-    return weigh(messages)[0]

@@ -2,7 +2,8 @@
 
 Whatever a policy asks is done as if all bodies were in memory all along, but for one thing: what is
 to become a dead letter, and is on disk alone, dies when it has been read; so a queue may be longer
-than it should be until then. Without a dead-letter exchange it goes unread.
+than it should be until then, and have some whose time is over. Without a dead-letter exchange these
+go unread.
 """
 
 from hypothesis import settings
@@ -27,8 +28,8 @@ class StowedPolicyMachine(PolicyMachine):
 
     @initialize(policy=policies)
     def begin(self, policy: QueuePolicy) -> None:
-        """Where a policy looks at each message none is stowed."""
-        super().begin(policy._replace(message_ttl_ms=None, max_bytes=None, max_priority=0))
+        """Where a policy looks at more of each message than its time none is stowed."""
+        super().begin(policy._replace(max_bytes=None, max_priority=0))
 
     def mode_of(self, number: int) -> int:
         """One of seven is transient."""
