@@ -17,12 +17,19 @@ from fedq.fragments.moves import Going
 from fedq.fragments.outbox import FragmentOut
 from fedq.fragments.recorder import Recorder, SparingRecorder
 from fedq.fragments.runs import InFlight
+from fedq.fragments.sized import SizedFresh
 from fedq.fragments.stowed import StowedRanges, Stretch
 from fedq.fragments.stream_runs import StreamRuns
 from fedq.fragments.streams import StreamLog
 from fedq.fragments.tracked import TrackedMessages
 from fedq.journal.notes import Notes
 from fedq.journal.records import NOTE_CAME, NOTE_EXPIRES
+
+
+def _line_for(policy: QueuePolicy) -> Fresh:
+    if policy.stream is not None:
+        return StreamRuns()
+    return Fresh() if policy.max_bytes is None else SizedFresh()
 
 
 class Contents:
@@ -57,12 +64,12 @@ class Contents:
         self.refuses = policy.overflow != DROP_HEAD and (
             policy.max_length is not None or policy.max_bytes is not None
         )
-        #: The policy has something to say of each message, besides when it expires.
-        self.singly = policy.max_bytes is not None or policy.max_priority > 0
+        #: The policy has something to say of each message, besides its size and when it expires.
+        self.singly = policy.max_priority > 0
         self.expires = policy.message_ttl_ms is not None
         #: Of a stream: what goes when. Nothing is ever taken from one, only read.
         self.log = StreamLog(policy.stream) if policy.stream is not None else None
-        self.fresh = Fresh() if self.log is None else StreamRuns()
+        self.fresh = _line_for(policy)
         self._in_flight: InFlight | None = None
         self.tracked: TrackedMessages | None = None
         #: Positions up to this one may have been delivered in an earlier reign.
@@ -132,6 +139,13 @@ class Contents:
             if single is None or single > fresh.first:
                 return 0
         return fresh.at_hand + tracked.ready_count
+
+    @property
+    def ready_bytes(self) -> int:
+        """The bytes of the bodies of ready messages; counted only where they are limited."""
+        singles = self.tracked.ready_bytes if self.tracked is not None else 0
+        fresh = self.fresh
+        return singles + fresh.body_bytes if isinstance(fresh, SizedFresh) else singles
 
     @property
     def bytes_at_hand(self) -> int:

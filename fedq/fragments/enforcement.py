@@ -82,8 +82,18 @@ def trim(fragment: Fragment, most: int) -> int:
             died += fragment.drop_unread(room)
         else:
             died += fragment.dead_letter_first(room, TOO_LONG)
-    while died < most and fragment.at_hand and (size := _excess_bytes(fragment)) > 0:
-        died += fragment.dead_letter_first(min(most - died, _TRIM_STEP), TOO_LONG, size)
+    while (size := _excess_bytes(fragment)) > 0:
+        room = min(most - died, _TRIM_STEP, _room_to_die(fragment))
+        if room <= 0:
+            return died
+        if fragment.must_read:
+            gone = fragment.drop_unread(room, size)
+            if not gone:
+                # Their sizes are known when they are read.
+                return died
+            died += gone
+        else:
+            died += fragment.dead_letter_first(room, TOO_LONG, size)
     return died
 
 
@@ -114,7 +124,7 @@ def _excess(fragment: Fragment) -> int:
 def _excess_bytes(fragment: Fragment) -> int:
     """How many bytes of ready messages there are beyond the queue's length in bytes."""
     most = fragment.policy.max_bytes
-    return 0 if most is None else _ready_bytes(fragment) - most
+    return 0 if most is None else fragment.ready_bytes - most
 
 
 def sweep(fragment: Fragment) -> None:
@@ -138,7 +148,7 @@ def fits(fragment: Fragment, messages: Sequence[bytes]) -> int:
     if policy.max_length is not None:
         room = min(room, max(0, policy.max_length - fragment.ready_count))
     if policy.max_bytes is not None:
-        left = policy.max_bytes - _ready_bytes(fragment)
+        left = policy.max_bytes - fragment.ready_bytes
         for index, message in enumerate(messages[:room]):
             left -= body_size(message)
             if left < 0:
@@ -150,8 +160,3 @@ def visible_count(fragment: Fragment) -> int:
     """How many ready messages to tell in the midst of a turn: not those that its end drops."""
     ready, most = fragment.ready_count, fragment.policy.max_length
     return ready if most is None or fragment.refuses else min(ready, most)
-
-
-def _ready_bytes(fragment: Fragment) -> int:
-    """The bytes of the bodies of ready messages, where they are limited: then all are tracked."""
-    return fragment.tracked.ready_bytes if fragment.tracked is not None else 0

@@ -13,6 +13,7 @@ from typing import Final
 
 from fedq.fragments.fragment import Fragment
 from fedq.fragments.replica import Replica
+from fedq.fragments.sized import SizedFresh
 from fedq.fragments.tracked import TrackedMessages
 from fedq.journal.steps import Steps
 
@@ -44,6 +45,8 @@ def of_fragment(fragment: Fragment) -> int:
     fresh = fragment.fresh
     count = fragment.ready_count + fragment.unacked_count - fresh.stowed_count
     size = fragment.bytes_held - fresh.stowed_bytes + count * MESSAGE
+    if isinstance(fresh, SizedFresh):
+        size += fresh.index_bytes
     if fragment.log is not None:
         size += len(fragment.log.came) * _NOTE
     size += fragment.messages.runs_held * _RUN + (fresh.stowed_bytes >> _STOWED_SHIFT)

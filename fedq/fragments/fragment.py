@@ -26,7 +26,7 @@ trip per message and protects nobody, since an unconfirmed publish may be lost a
 from collections.abc import Iterable, Sequence
 
 from fedq.core.ids import NodeId, Origin
-from fedq.core.message import FLAG_DELAYED, FLAG_EXPIRES, FLAG_PERSISTENT, FLAG_SEEN
+from fedq.core.message import FLAG_DELAYED, FLAG_EXPIRES, FLAG_PERSISTENT, FLAG_SEEN, body_size
 from fedq.core.policy import EXPIRED, REJECTED, RETURNED_TOO_OFTEN
 from fedq.core.ranges import (
     Range,
@@ -45,6 +45,7 @@ from fedq.fragments.holders import DEAD
 from fedq.fragments.moves import Going, Taken
 from fedq.fragments.outbox import Owed
 from fedq.fragments.runs import ON_DISK, RUN_MAX, InFlight
+from fedq.fragments.sized import SizedFresh
 from fedq.fragments.streams import StreamLog, as_kept, sizes_of
 from fedq.fragments.tracked import TrackedMessages
 from fedq.journal.notes import table_of
@@ -421,9 +422,9 @@ class Fragment(Contents):
 
         `size`: or fewer, if the bodies of these have so many bytes.
         """
-        tracked = self.tracked
-        if size is not None and tracked is not None:
-            positions = sorted(tracked.take_size(amount, size, DEAD))
+        if size is not None:
+            positions = self._take_size(amount, size)
+            tracked = self.tracked
         else:
             positions = sorted(self.take(DEAD, amount).positions)
             tracked = self.single_out(positions)
@@ -431,12 +432,38 @@ class Fragment(Contents):
             self._dead_letter(tracked, positions, reason)
         return len(positions)
 
-    def drop_unread(self, amount: int) -> int:
+    def _take_size(self, amount: int, size: int) -> list[int]:
+        """Hands the next ones at hand to `DEAD`: so many, or fewer if they have that size."""
+        fresh, tracked = self.fresh, self.make_tracked()
+        found: list[int] = []
+        while size > 0 and len(found) < amount:
+            left = amount - len(found)
+            single = tracked.next() if tracked.ready_count else None
+            if single is not None and not (fresh.count and fresh.first < single):
+                before = fresh.first if fresh.count else None
+                positions, size = tracked.take_size(left, size, DEAD, before)
+                found += positions
+            elif fresh.at_hand and isinstance(fresh, SizedFresh):
+                first, part, _ = fresh.pop(fresh.enough(left, size, single), single)
+                for position, message in enumerate(part, first):
+                    tracked.adopt(position, message, DEAD)
+                    size -= body_size(message)
+                found += range(first, first + len(part))
+            else:
+                break
+        return sorted(found)
+
+    def drop_unread(self, amount: int, size: int | None = None) -> int:
         """Drops the next ones in line, which are on disk alone, unread; returns how many.
 
-        No more than stand in one run, before whatever is kept singly.
+        No more than stand in one run, before whatever is kept singly; `size`: nor more than have
+        so many bytes, as far as their sizes are known.
         """
         fresh, going = self.fresh, Going()
+        if size is not None:
+            amount = fresh.enough_unread(amount, size) if isinstance(fresh, SizedFresh) else 0
+            if not amount:
+                return 0
         last = min(fresh.first + amount - 1, fresh.next_last)
         count = going.add_stowed(fresh, [(fresh.first, last)])
         self.dropped += count

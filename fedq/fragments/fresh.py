@@ -255,6 +255,7 @@ class Fresh(Runs):
                 rest = split(run, through + 1 - run.first) if run.last > through else None
                 run.stowed = weigh_run(run) if any_kind else size_if_persistent(run)
                 if run.stowed:
+                    self._leaves(run)
                     run.messages = []
                     self.stowed_count += run.left
                     freed += run.stowed
@@ -270,6 +271,9 @@ class Fresh(Runs):
         self.stowed_bytes += freed
         self._count_at_hand()
         return freed
+
+    def _leaves(self, run: Run) -> None:
+        """Takes note that the bodies of a run leave memory."""
 
     def beyond(
         self, keep: int, after: int, size: int, most: int, any_kind: bool

@@ -3,9 +3,9 @@
 Inputs: a fragment, up to which position the journal has its messages, what was read from there or
 from scratch files. Outputs: bytes that are free, positions that are wanted next. Persistent
 messages of a durable queue stand in the journal anyhow; all others are written to scratch files
-first (`fedq.node.copies.scratching`). None goes where a policy looks at each of them: a length asks
-for no more than their count, a time to live for what is noted beside. The beginning of the line
-stays in memory, so that who takes does not wait; of a stream, its end.
+first (`fedq.node.copies.scratching`). None goes where messages have priorities; what else a policy
+asks of each is kept beside its place. The beginning of the line stays in memory, so that who takes
+does not wait; of a stream, its end.
 """
 
 from collections.abc import Mapping

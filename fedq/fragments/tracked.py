@@ -235,9 +235,14 @@ class TrackedMessages:
             self.ready_bytes -= sum(map(body_size, bodies))
         return positions, bodies
 
-    def take_size(self, amount: int, size: int, taker: NodeId) -> list[int]:
-        """Hands the next ones to a taker: so many, or fewer if their bodies have that size."""
-        positions, bodies = self.take(amount, None)
+    def take_size(
+        self, amount: int, size: int, taker: NodeId, before: int | None
+    ) -> tuple[list[int], int]:
+        """Hands the next ones to a taker: so many, or fewer if their bodies have that size.
+
+        Those `before` a position. Returns where they are, and what is left of the size.
+        """
+        positions, bodies = self.take(amount, before)
         for index, body in enumerate(bodies, 1):
             size -= body_size(body)
             if size <= 0:
@@ -247,7 +252,7 @@ class TrackedMessages:
                 positions = positions[:index]
                 break
         self.unacked.update(dict.fromkeys(positions, taker))
-        return positions
+        return positions, size
 
     def told(self, positions: list[int], bodies: list[bytes]) -> list[bytes]:
         """Messages as consumers see them: `x-delivery-count` says how often one came back."""

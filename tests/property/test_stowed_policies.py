@@ -28,8 +28,8 @@ class StowedPolicyMachine(PolicyMachine):
 
     @initialize(policy=policies)
     def begin(self, policy: QueuePolicy) -> None:
-        """Where a policy looks at more of each message than its time none is stowed."""
-        super().begin(policy._replace(max_bytes=None, max_priority=0))
+        """Where a policy looks at more of each message than its time and size none is stowed."""
+        super().begin(policy._replace(max_priority=0))
 
     def mode_of(self, number: int) -> int:
         """One of seven is transient."""
@@ -100,7 +100,8 @@ class StowedPolicyMachine(PolicyMachine):
     @rule()
     def fail_over(self) -> None:
         super().fail_over()
-        if self.fragment.shut:
+        if self.fragment.shut or self.policy.max_bytes is not None:
+            # Sizes of what is on disk alone are estimated until then.
             self.read_all()
 
     def copy_holds_the_same(self) -> None:
