@@ -17,26 +17,27 @@ from fedq.core.message import FLAG_PERSISTENT
 from fedq.core.ranges import Range
 from fedq.core.weights import weigh
 from fedq.fragments.run_parts import (
+    Filled,
+    let_go_of_mix,
     may_go,
     may_join,
     size_if_persistent,
     split,
-    stowed_run,
+    transient_of,
+    trimmed,
     up_to,
     weigh_run,
 )
-from fedq.fragments.runs import NO_RUN, ON_DISK, RUN_MAX, SWEEP_FROM, Run, Runs
-
-
-class Filled:
-    """What came back from the disk: how many messages, by how much their bytes were misjudged."""
-
-    __slots__ = ("bytes_read", "count", "flags", "misjudged")
-
-    def __init__(self) -> None:
-        self.bytes_read = self.count = self.misjudged = 0
-        #: The flags of all messages together.
-        self.flags = 0
+from fedq.fragments.runs import (
+    NO_RUN,
+    ON_DISK,
+    RUN_MAX,
+    SWEEP_FROM,
+    Run,
+    Runs,
+    StowedMix,
+    stowed_run,
+)
 
 
 class Fresh(Runs):
@@ -155,7 +156,9 @@ class Fresh(Runs):
         run.left = at
         self.count -= 1
         if rest:
-            self._runs.insert(index + 1, Run(position + 1, rest, run.persistent, None))
+            behind = Run(position + 1, rest, run.persistent, None)
+            behind.is_mixed = run.is_mixed
+            self._runs.insert(index + 1, behind)
         if not at:
             self._delete(index)
         if self.stowed_count:
@@ -190,9 +193,12 @@ class Fresh(Runs):
         return found
 
     def is_persistent(self, position: int) -> bool:
-        """Whether some of the run that has this position are persistent."""
+        """Whether the message at this position is on disk alone, and persistent."""
         index = self._index_of(position)
-        return index >= 0 and self._runs[index].persistent
+        run = self._runs[index] if index >= 0 else None
+        return (
+            run is not None and run.stowed > 0 and position <= run.last and run.persists(position)
+        )
 
     def _delete(self, index: int) -> None:
         del self._runs[index]
@@ -231,9 +237,10 @@ class Fresh(Runs):
         return self._let_go(0, through, self._index_to_stow_from(keep), beyond, most, False)
 
     def let_go(self, first: int, last: int, keep: int, beyond: int) -> int:
-        """Lets go of the bodies between two positions, all of which were written elsewhere.
+        """Lets go of the bodies between two positions, which were written elsewhere.
 
-        What has become a part of the beginning meanwhile stays. Returns how many bytes went.
+        Or, persistent ones in a mixed run, are in the journal. What has become a part of the
+        beginning meanwhile stays. Returns how many bytes went.
         """
         begins = max(self._index_to_stow_from(keep), self._index_of(first))
         return self._let_go(first, last, begins, beyond, 1 << 62, True)
@@ -253,13 +260,19 @@ class Fresh(Runs):
             if goes and most > 0 and beyond < run.first and first <= run.first <= through:
                 most -= run.left
                 rest = split(run, through + 1 - run.first) if run.last > through else None
-                run.stowed = weigh_run(run) if any_kind else size_if_persistent(run)
-                if run.stowed:
+                if any_kind and run.is_mixed:
                     self._leaves(run)
+                    run = let_go_of_mix(run)
+                    self.stowed_count += run.left
+                    freed += run.stowed
+                elif stowed := weigh_run(run) if any_kind else size_if_persistent(run):
+                    self._leaves(run)
+                    run.stowed = stowed
                     run.messages = []
                     self.stowed_count += run.left
                     freed += run.stowed
-            joined = before[-1] if run.stowed and len(before) > self._head else None
+            may = run.stowed and len(before) > self._head and not isinstance(run, StowedMix)
+            joined = before[-1] if may else None
             if joined is not None and may_join(joined, run.first, run.stowed, run.persistent):
                 joined.left += run.left
                 joined.stowed += run.stowed
@@ -276,13 +289,14 @@ class Fresh(Runs):
         """Takes note that the bodies of a run leave memory."""
 
     def beyond(
-        self, keep: int, after: int, size: int, most: int, any_kind: bool
+        self, keep: int, after: int, size: int, most: int, any_kind: bool, through: int = 0
     ) -> tuple[list[int], list[bytes]]:
         """The next messages behind the beginning of the line that only memory has, with positions.
 
         Beyond a position, about so many bytes, and from runs that follow on each other in the line:
         so `let_go` finds all between the first and the last one. Those that are persistent are left
-        out, unless it is `any_kind`. At most so many messages are looked at.
+        out, unless it is `any_kind`; so are mixed runs, but for those up to a position `through`
+        which the journal has the rest. At most so many messages are looked at.
         """
         positions: list[int] = []
         messages: list[bytes] = []
@@ -293,6 +307,16 @@ class Fresh(Runs):
             if run.first <= after < run.last and not run.stowed:
                 # What is new has joined what was read back.
                 self._runs.insert(index, split(run, after + 1 - run.first))
+            if run.is_mixed and after < run.first and run.last <= through:
+                most -= run.left
+                found, bodies, is_last = self._of_mix(index - 1, size, not positions)
+                positions += found
+                messages += bodies
+                size -= sum(map(len, bodies))
+                index = self._index_of(positions[-1]) + 1 if positions else index
+                if is_last:
+                    break
+                continue
             if run.stowed or run.first <= after or (run.persistent and not any_kind):
                 if positions:
                     break
@@ -306,6 +330,22 @@ class Fresh(Runs):
             size -= taken
             most -= run.left
         return positions, messages
+
+    def _of_mix(self, index: int, size: int, is_first: bool) -> tuple[list[int], list[bytes], bool]:
+        """What is not persistent of a mixed run, of about so many bytes, which is cut for that.
+
+        So that it begins and ends with some of these: at the front if it is the first one. The last
+        value: something persistent is behind.
+        """
+        run = self._runs[index]
+        part, _ = up_to(run, size)
+        if part < run.left:
+            self._runs.insert(index + 1, split(run, part))
+        before, mix, behind = trimmed(run, is_first)
+        self._runs[index : index + 1] = [x for x in (before, mix, behind) if x is not None]
+        if mix is None:
+            return [], [], not is_first
+        return *transient_of(mix), behind is not None
 
     def _index_to_stow_from(self, keep: int) -> int:
         """The index of the first run that may go: about so many bytes before it stay."""
@@ -370,12 +410,12 @@ class Fresh(Runs):
         pieces: list[Run] = []
         share = left * before // (before + after) if before and after else left if before else 0
         if before:
-            pieces.append(stowed_run(run.first, before, share, run.persistent))
+            pieces.append(run.stowed_part(run.first, before, share))
         for start in range(0, count, self._run_max):
             piece: list[bytes | None] = [*part[start : start + self._run_max]]
             pieces.append(Run(first + start, piece, flags & FLAG_PERSISTENT != 0, None))
         if after:
-            pieces.append(stowed_run(first + count, after, left - share, run.persistent))
+            pieces.append(run.stowed_part(first + count, after, left - share))
         self._runs[index : index + 1] = pieces
 
     def forget_stowed(self, first: int, last: int) -> tuple[list[Range], int, bool]:
@@ -398,12 +438,13 @@ class Fresh(Runs):
             pieces: list[Run] = []
             share_before = left * before // max(1, before + after)
             if before:
-                pieces.append(stowed_run(run.first, before, share_before, run.persistent))
+                pieces.append(run.stowed_part(run.first, before, share_before))
             if after:
-                pieces.append(stowed_run(high + 1, after, left - share_before, run.persistent))
+                pieces.append(run.stowed_part(high + 1, after, left - share_before))
             ranges.append((low, high))
             gone += run.stowed - left
-            persistent = persistent or run.persistent
+            part = run.stowed_part(low, count, 1)
+            persistent = persistent or part.persistent
             self.stowed_count -= count
             self.stowed_bytes += left - run.stowed
             self.count -= count

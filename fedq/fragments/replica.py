@@ -343,11 +343,6 @@ class Replica:
         return Mark(self._top, next(reversed(self._read), 0), self._sorts)
 
     @property
-    def single_count(self) -> int:
-        """How many messages are kept singly."""
-        return len(self._read)
-
-    @property
     def note_count(self) -> int:
         """How many notes there are, but for those that go by steps."""
         return sum([len(table) for what, table in self.notes.items() if what != NOTE_EXPIRES])
@@ -366,10 +361,19 @@ class Replica:
         self.edits += 1
         for first, last, size in self._unread.stow(mark.top, most):
             self.stowed.add(first, last, size)
+        self._read_mixed(mark.top, most)
         if mark.newest in self._read and mark.sorts == self._sorts:
             noted = self._with_a_past()
             self._stow_read(list(islice(self._read, most)), mark.newest, noted)
         return self.stowed.count - before
+
+    def _read_mixed(self, through: int, most: int) -> None:
+        """Keeps singly what came with both kinds in one record: the kinds leave memory apart."""
+        mixed = self._unread.mixed(through, most)
+        if mixed:
+            self._read |= mixed
+            self._read_bytes += sum(map(len, mixed.values()))
+            self.sorted = False
 
     def _stow_read(self, positions: list[int], newest: int, noted: Mapping[int, None]) -> None:
         """Lets go of those that are kept singly, in the order in which they came, up to one."""

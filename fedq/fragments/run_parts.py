@@ -7,22 +7,26 @@ from typing import Final
 
 from fedq.core.message import FLAG_PERSISTENT
 from fedq.core.weights import weigh
-from fedq.fragments.runs import Run
+from fedq.fragments.runs import Run, StowedMix, stowed_mix
 
 #: Neighbours on disk become one run up to so many bytes: parts of it are told by their share.
 STOWED_RUN_BYTES: Final = 1 << 20
 
 
-def stowed_run(first: int, count: int, size: int, persistent: bool) -> Run:
-    """A run of messages that are on disk alone, and take so many bytes."""
-    run = Run(first, [], persistent, None)
-    run.left, run.stowed = count, size
-    return run
+class Filled:
+    """What came back from the disk: how many messages, by how much their bytes were misjudged."""
+
+    __slots__ = ("bytes_read", "count", "flags", "misjudged")
+
+    def __init__(self) -> None:
+        self.bytes_read = self.count = self.misjudged = 0
+        #: The flags of all messages together.
+        self.flags = 0
 
 
 def may_join(run: Run, first: int, size: int, persistent: bool) -> bool:
     """Whether stowed messages from this position on may become a part of the run before them."""
-    if not run.stowed or run.persistent != persistent:
+    if not run.stowed or run.persistent != persistent or isinstance(run, StowedMix):
         return False
     return run.last + 1 == first and run.stowed + size <= STOWED_RUN_BYTES
 
@@ -72,3 +76,35 @@ def weigh_run(run: Run) -> int:
     """The bytes of a run in memory that has no gaps; 0 for a stowed one."""
     messages: list[bytes] = run.messages  # type: ignore[assignment]  # no gaps
     return weigh(messages)[0]
+
+
+def let_go_of_mix(run: Run) -> Run:
+    """A run in memory whose persistent messages the journal has, and a scratch file the others."""
+    kinds = bytes([1 if message[0] & FLAG_PERSISTENT else 0 for _, message in run.pairs()])
+    return stowed_mix(run.first, kinds, weigh_run(run))
+
+
+def trimmed(run: Run, at_front: bool) -> tuple[Run | None, Run | None, Run | None]:
+    """A mixed run cut in what is persistent before and behind all others, and what is between.
+
+    If that is wanted at the front. Each part may be missing.
+    """
+    transient = [at for at, (_, m) in enumerate(run.pairs()) if not m[0] & FLAG_PERSISTENT]
+    if not transient:
+        run.is_mixed = False
+        return run, None, None
+    before: Run | None = None
+    behind: Run | None = None
+    if transient[-1] + 1 < run.left:
+        behind = split(run, transient[-1] + 1)
+        behind.is_mixed = False
+    if at_front and transient[0]:
+        before, run = run, split(run, transient[0])
+        before.is_mixed = False
+    return before, run, behind
+
+
+def transient_of(run: Run) -> tuple[list[int], list[bytes]]:
+    """The positions and messages of a mixed run that are not persistent."""
+    found = [(p, message) for p, message in run.pairs() if not message[0] & FLAG_PERSISTENT]
+    return [position for position, _ in found], [message for _, message in found]

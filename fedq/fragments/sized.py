@@ -14,7 +14,8 @@ from typing import Final
 
 from fedq.core.message import body_size
 from fedq.core.ranges import Range
-from fedq.fragments.fresh import Filled, Fresh
+from fedq.fragments.fresh import Fresh
+from fedq.fragments.run_parts import Filled
 from fedq.fragments.runs import Run
 
 #: Sizes in one piece of a table, at most.

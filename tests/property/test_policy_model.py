@@ -216,6 +216,7 @@ class PolicyMachine(RuleBasedStateMachine):
             FRAGMENT, self.fragment.reign + 1, durable=True, recording=True, policy=self.policy,
             messages=self.replica.in_order(), origins=self.replica.origins,
             notes=self.replica.notes, unix_ms=self.now_ms, stowed=list(self.replica.stowed),
+            scratched=list(self.replica.scratched),
         )  # fmt: skip
         for entry in self.entries:
             if entry.holder == DELAYED and entry.due is not None and entry.due <= self.now_ms:

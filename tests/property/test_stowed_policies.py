@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import initialize, precondition, rule
 
 from fedq.core.ids import NodeId
+from fedq.core.message import is_persistent
 from fedq.core.policy import QueuePolicy
 from fedq.core.ranges import from_ranges
 from fedq.fragments.runs import ON_DISK
@@ -23,8 +24,9 @@ class StowedPolicyMachine(PolicyMachine):
 
     def __init__(self) -> None:
         super().__init__()
-        #: What the disk has: all persistent messages that there ever were.
+        #: What there ever was: the journal has what is persistent, a scratch file some others.
         self.disk: dict[int, bytes] = {}
+        self.scratched: set[int] = set()
 
     @initialize(policy=policies)
     def begin(self, policy: QueuePolicy) -> None:
@@ -48,6 +50,23 @@ class StowedPolicyMachine(PolicyMachine):
         self.fragment.fresh.stow(self.fragment.last, keep)
         if copy:
             self.replica.stow(self.replica.mark(), 1_000)
+
+    @precondition(lambda self: may_stow(self.fragment))
+    @rule(size=st.sampled_from([1, 200]), copy=st.booleans())
+    def scratch(self, size: int, copy: bool) -> None:
+        """What is not persistent leaves memory, too."""
+        positions, messages = self.fragment.fresh.beyond(
+            0, 0, size, 1_000, False, self.fragment.last
+        )
+        assert messages == [self.disk[position] for position in positions]
+        assert not any(map(is_persistent, messages))
+        if positions:
+            self.fragment.fresh.let_go(positions[0], positions[-1], 0, 0)
+            self.scratched.update(positions)
+        found = self.replica.for_scratch(size, 1_000) if copy else {}
+        if found:
+            self.replica.scratch(sorted(found))
+            self.scratched.update(found)
 
     @precondition(lambda self: waits_for_disk(self.fragment))
     @rule(data=st.data(), count=st.integers(1, 6))
@@ -111,6 +130,9 @@ class StowedPolicyMachine(PolicyMachine):
             self.replica.apply(record.data)
         held = dict(self.replica.in_order())
         held.update(dict.fromkeys(from_ranges(self.replica.stowed.ranges()), ON_DISK))
+        held.update(dict.fromkeys(from_ranges(self.replica.scratched.ranges()), ON_DISK))
+        away = [*self.away(), *from_ranges(self.replica.scratched.ranges())]
+        assert all(is_persistent(self.disk[p]) or p in self.scratched for p in away)
         assert sorted(held) == list(self.fragment.messages)
         assert all(not m or m == self.disk[p] for p, m in held.items())
         live = {what: table for what, table in self.replica.notes.items() if table}

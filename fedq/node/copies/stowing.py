@@ -105,7 +105,7 @@ class Stowing:
         if marked.chunk > state.synced:
             return 0
         # So are notes, and what is kept singly and stays.
-        looks = min(replica.single_count, _PIECE) + replica.note_count
+        looks = min(replica.count_read, _PIECE) + replica.note_count
         state.work.spend(looks >> _LOOK_SHIFT)
         gone = replica.stow(marked.mark, _PIECE)
         if not gone:
