@@ -17,7 +17,7 @@ from fedq.fragments.replica import Replica
 from fedq.fragments.runs import ON_DISK, Run
 from fedq.fragments.stowed import StowedRanges, Stretch
 from fedq.fragments.unread import Batch
-from fedq.journal.records import NOTE_CAME
+from fedq.journal.records import NOTE_CAME, NOTE_EXPIRES
 
 #: Messages kept singly that are looked at in one piece.
 PIECE: Final = 1_024
@@ -80,12 +80,14 @@ def in_recovered(
 
 def _in_stowed(stowed: StowedRanges, notes: Notes, spans: Spans) -> Iterator[Found]:
     """What is on disk alone, as it is by then."""
+    most = PIECE if NOTE_EXPIRES in notes else 1 << 64
     for first, last in spans:
         position = first - 1
         while (stretch := stowed.after(position)) is not None and stretch[0] <= last:
-            ranges = [(stretch[0], min(stretch[1], last))]
-            yield Found(ranges, 1, _on_disk, _about_ranges(notes, ranges))
-            position = stretch[1]
+            position = min(stretch[1], last, stretch[0] + most - 1)
+            ranges = [(stretch[0], position)]
+            noted = _about_ranges(notes, ranges)
+            yield Found(ranges, 1 + sum(map(len, noted.values())), _on_disk, noted)
 
 
 def _on_disk(position: int) -> bytes | None:
@@ -149,15 +151,25 @@ def _in_runs(
 ) -> Iterator[Found]:
     """What is alive in runs; `after` gives the first one that has messages beyond a position.
 
-    Nothing is noted of these, but when messages of a stream came.
+    Nothing is noted of these, but when they expire, or when messages of a stream came.
     """
     position = first - 1
     while (run := after(position)) is not None and run.first <= last:
-        ranges = _within(run.persistent_ranges(), position + 1, last)
-        looked_at = len(run.messages) or 1
-        position = run.last
-        notes = {} if fragment.log is None else _about_ranges(fragment.notes, ranges)
-        yield Found(ranges, looked_at, run.get, notes)
+        notes = _notes_of_runs(fragment)
+        end, looked_at = run.last, len(run.messages) or 1
+        if run.stowed and NOTE_EXPIRES in notes:
+            end, looked_at = min(end, max(run.first, position + 1) + PIECE - 1), PIECE
+        ranges = _within(run.persistent_ranges(), position + 1, min(end, last))
+        position = end
+        yield Found(ranges, looked_at, run.get, _about_ranges(notes, ranges) if notes else {})
+
+
+def _notes_of_runs(fragment: Fragment) -> Notes:
+    """What may be noted of messages in runs."""
+    if fragment.log is not None:
+        return fragment.notes
+    times = fragment.tracked.expiring.times if fragment.tracked is not None else None
+    return {NOTE_EXPIRES: times} if times else {}
 
 
 def _within(ranges: list[Range], first: int, last: int) -> list[Range]:

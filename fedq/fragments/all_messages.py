@@ -94,7 +94,7 @@ class AllMessages(Mapping[int, bytes]):
     def stowed(self, persistent: bool) -> list[Stretch]:
         """What is on disk alone, of one kind; ascending."""
         runs = self._fresh.stowed()
-        stowed = [(r.first, r.last, r.stowed) for r in runs if r.persistent == persistent]
+        stowed = [stretch for run in runs for stretch in run.stretches(persistent)]
         if self._tracked is not None and self._tracked.absent:
             # What they take is known when they are read.
             absent = self._tracked.absent

@@ -15,6 +15,7 @@ from fedq.core.policy import QUARANTINED
 from fedq.fragments.fragment import Fragment
 from fedq.fragments.holders import DEAD, DELAYED
 from fedq.fragments.outbox import Owed
+from fedq.journal.notes import table_of
 from fedq.journal.records import NOTE_DEAD
 
 
@@ -38,7 +39,7 @@ def set_aside(fragment: Fragment, positions: Iterable[int], holder: NodeId | Non
         found.append(position)
     if found:
         reasons = dict.fromkeys(found, QUARANTINED)
-        tracked.notes.setdefault(NOTE_DEAD, {}).update(reasons)
+        table_of(tracked.notes, NOTE_DEAD).update(reasons)
         fragment.out.dead.extend(found)
         fragment.record_note(tracked, NOTE_DEAD, reasons)
     return found
@@ -70,7 +71,7 @@ def publish_private_aside(fragment: Fragment, message: bytes) -> int:
     position = fragment.last
     fragment.bytes_held += len(message)
     tracked.adopt(position, message, DEAD)
-    tracked.notes.setdefault(NOTE_DEAD, {})[position] = QUARANTINED
+    table_of(tracked.notes, NOTE_DEAD)[position] = QUARANTINED
     fragment.out.dead.append(position)
     return position
 

@@ -8,15 +8,15 @@ message and no more; and they are handed out as fast as any others.
 from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple, TypeAlias
 
-from fedq.core.message import FLAG_DELAYED, FLAG_EXPIRES, FLAG_PERSISTENT, FLAG_SEEN
+from fedq.core.message import FLAG_DELAYED, FLAG_PERSISTENT, FLAG_SEEN
 from fedq.core.ranges import from_ranges, minus, overlaps, to_ranges
 from fedq.fragments.runs import ON_DISK, RUN_MAX
+from fedq.journal.records import NOTE_EXPIRES
 
 #: What is known of messages, by kind, by position.
 KnownNotes: TypeAlias = Mapping[int, Mapping[int, int]]
-#: Flags of messages that have a time, and of those that are kept singly from the first.
-TIMED: Final = FLAG_EXPIRES | FLAG_DELAYED
-SINGLE: Final = TIMED | FLAG_SEEN
+#: Flags of messages that are kept singly from the first. A time to expire is told apart.
+SINGLE: Final = FLAG_DELAYED | FLAG_SEEN
 
 
 class Stretch(NamedTuple):
@@ -39,11 +39,14 @@ def split(
 ) -> tuple[list[Stretch], dict[int, bytes]]:  # fmt: skip
     """The stretches of messages about which nothing is to be said, and the others by position.
 
+    When they expire is told apart, wherever they are.
+
     `stowed`, `scratched`: first and last positions, and bytes, of others that are on disk alone,
     where persistent ones are and where others are; `singly`: all are to be kept singly. Those of
     which something is to be said stand for `ON_DISK`.
     """
-    noted = dict.fromkeys([position for table in notes.values() for position in table])
+    about = [table for what, table in notes.items() if what != NOTE_EXPIRES]
+    noted = dict.fromkeys([position for table in about for position in table])
     on_disk = [(*each, True) for each in stowed] + [(*each, False) for each in scratched]
     if singly:
         noted = dict.fromkeys(messages)

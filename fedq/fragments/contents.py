@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 
 from fedq.core.ids import FragmentId, NodeId, Origin, first_position
 from fedq.core.policy import DROP_HEAD, PLAIN, QueuePolicy
-from fedq.core.ranges import join_ranges
+from fedq.core.ranges import is_in, join_ranges
 from fedq.fragments.all_messages import AllMessages
 from fedq.fragments.beginnings import KnownNotes, split
 from fedq.fragments.fresh import Fresh
@@ -17,20 +17,28 @@ from fedq.fragments.moves import Going
 from fedq.fragments.outbox import FragmentOut
 from fedq.fragments.recorder import Recorder, SparingRecorder
 from fedq.fragments.runs import InFlight
+from fedq.fragments.sized import SizedFresh
 from fedq.fragments.stowed import StowedRanges, Stretch
 from fedq.fragments.stream_runs import StreamRuns
 from fedq.fragments.streams import StreamLog
-from fedq.fragments.tracked import Notes, TrackedMessages
-from fedq.journal.records import NOTE_CAME
+from fedq.fragments.tracked import TrackedMessages
+from fedq.journal.notes import Notes
+from fedq.journal.records import NOTE_CAME, NOTE_EXPIRES
+
+
+def _line_for(policy: QueuePolicy) -> Fresh:
+    if policy.stream is not None:
+        return StreamRuns()
+    return Fresh() if policy.max_bytes is None else SizedFresh()
 
 
 class Contents:
     """What a fragment holds. See the module's docstring."""
 
     __slots__ = (
-        "_in_flight", "bytes_held", "dropped", "fragment_id", "fresh", "handed_out", "last",
-        "log", "origins", "out", "policy", "recorder", "refuses", "reign", "seen_through", "shut",
-        "singly", "tracked",
+        "_in_flight", "bytes_held", "dropped", "expires", "fragment_id", "fresh", "handed_out",
+        "last", "log", "origins", "out", "policy", "recorder", "refuses", "reign", "seen_through",
+        "shut", "singly", "tracked",
     )  # fmt: skip
 
     def __init__(
@@ -56,15 +64,12 @@ class Contents:
         self.refuses = policy.overflow != DROP_HEAD and (
             policy.max_length is not None or policy.max_bytes is not None
         )
-        #: The policy has something to say of each message.
-        self.singly = (
-            policy.message_ttl_ms is not None
-            or policy.max_bytes is not None
-            or policy.max_priority > 0
-        )
+        #: The policy has something to say of each message, besides its size and when it expires.
+        self.singly = policy.max_priority > 0
+        self.expires = policy.message_ttl_ms is not None
         #: Of a stream: what goes when. Nothing is ever taken from one, only read.
         self.log = StreamLog(policy.stream) if policy.stream is not None else None
-        self.fresh = Fresh() if self.log is None else StreamRuns()
+        self.fresh = _line_for(policy)
         self._in_flight: InFlight | None = None
         self.tracked: TrackedMessages | None = None
         #: Positions up to this one may have been delivered in an earlier reign.
@@ -98,7 +103,7 @@ class Contents:
                 )
             else:
                 self.fresh.add(stretch.first, stretch.messages, stretch.persistent)
-        if singles:
+        if singles or notes.get(NOTE_EXPIRES):
             tracked = self.make_tracked()
             transient = StowedRanges(scratched)
             self.out.dead.extend(tracked.take_over(singles, notes, unix_ms, transient))
@@ -135,6 +140,13 @@ class Contents:
         if fresh.stowed_count:
             return fresh.at_hand + tracked.ready_before(fresh.first_stowed)
         return fresh.at_hand + tracked.ready_count
+
+    @property
+    def ready_bytes(self) -> int:
+        """The bytes of the bodies of ready messages; counted only where they are limited."""
+        singles = self.tracked.ready_bytes if self.tracked is not None else 0
+        fresh = self.fresh
+        return singles + fresh.body_bytes if isinstance(fresh, SizedFresh) else singles
 
     @property
     def bytes_at_hand(self) -> int:
@@ -228,6 +240,9 @@ class Contents:
     def went(self, going: Going) -> None:
         """Forgets messages that are gone, everywhere: their bytes, and the record of it."""
         self.bytes_held -= going.size
+        if self.tracked is not None and self.tracked.expiring.times:
+            for first, last in going.ranges:
+                self.tracked.expiring.times.forget(first, last)
         if self.recorder.active:
             self.last += 1
             self.recorder.settle(self.last, join_ranges(going.ranges), going.persistent)
@@ -240,3 +255,6 @@ class Contents:
         here = sum(len(message) for _, message in messages.pairs())
         assert self.bytes_held == here + self.fresh.stowed_bytes
         assert max(messages, default=0) <= self.last
+        if self.tracked is not None:
+            live = messages.ranges()
+            assert all(is_in(live, position) for position in self.tracked.expiring.times)

@@ -10,10 +10,10 @@ from collections.abc import Sequence
 
 from fedq.core.limits import DEAD_LETTERS_MAX
 from fedq.core.message import body_size
-from fedq.core.policy import EXPIRED, TOO_LONG
+from fedq.core.policy import TOO_LONG
 from fedq.fragments.fragment import Fragment
 from fedq.fragments.holders import DELAYED
-from fedq.journal.records import NOTE_DUE, NOTE_EXPIRES
+from fedq.journal.records import NOTE_DUE
 
 #: What the line and the appointments may say in vain, besides as much as they say in earnest.
 SLACK = 1_000
@@ -36,21 +36,17 @@ def wake(fragment: Fragment, unix_ms: int) -> None:
 def expire(fragment: Fragment, before_ms: int, most: int) -> int:
     """Kills ready messages whose time was over before that moment, wherever in the line they are.
 
-    One that is with a consumer lives on; when it comes back its time is looked at again. Of very
-    many that are due at once only so many die; the rest are due still (`next_ms`). Returns how many
-    were looked at.
+    One that is with a consumer lives on; when it comes back its time is looked at again. So does
+    one that is on disk alone and is to become a dead letter, until it is read. Of very many that
+    are due at once only so many die; the rest are due still (`next_ms`). Returns how many were
+    looked at.
     """
-    tracked = fragment.tracked
-    appointments = tracked.expiring.due(before_ms, most) if tracked is not None else []
-    if tracked is None or not appointments:
+    if fragment.tracked is None:
         return 0
-    expires = tracked.notes.get(NOTE_EXPIRES, {})
-    gone: dict[int, None] = {}
-    for when, position in appointments:
-        if expires.get(position) == when and position not in tracked.unacked:
-            gone[position] = None
-    fragment.dead_letter_ready(gone, EXPIRED)
-    return len(appointments)
+    over, looked_at = fragment.tracked.expiring.over(before_ms, most)
+    if over:
+        fragment.let_expire(over)
+    return looked_at
 
 
 def expires_ms(fragment: Fragment) -> int | None:
@@ -86,8 +82,18 @@ def trim(fragment: Fragment, most: int) -> int:
             died += fragment.drop_unread(room)
         else:
             died += fragment.dead_letter_first(room, TOO_LONG)
-    while died < most and fragment.at_hand and (size := _excess_bytes(fragment)) > 0:
-        died += fragment.dead_letter_first(min(most - died, _TRIM_STEP), TOO_LONG, size)
+    while (size := _excess_bytes(fragment)) > 0:
+        room = min(most - died, _TRIM_STEP, _room_to_die(fragment))
+        if room <= 0:
+            return died
+        if fragment.must_read:
+            gone = fragment.drop_unread(room, size)
+            if not gone:
+                # Their sizes are known when they are read.
+                return died
+            died += gone
+        else:
+            died += fragment.dead_letter_first(room, TOO_LONG, size)
     return died
 
 
@@ -118,7 +124,7 @@ def _excess(fragment: Fragment) -> int:
 def _excess_bytes(fragment: Fragment) -> int:
     """How many bytes of ready messages there are beyond the queue's length in bytes."""
     most = fragment.policy.max_bytes
-    return 0 if most is None else _ready_bytes(fragment) - most
+    return 0 if most is None else fragment.ready_bytes - most
 
 
 def sweep(fragment: Fragment) -> None:
@@ -132,11 +138,7 @@ def sweep(fragment: Fragment) -> None:
         return
     if len(tracked.line) > 2 * tracked.ready_count + SLACK:
         tracked.line.sweep(tracked.messages, tracked.unacked)
-    if tracked.expiring.next_ms is None:
-        return
-    expires = tracked.notes.get(NOTE_EXPIRES, {})
-    if len(tracked.expiring) > 2 * len(expires) + SLACK:
-        tracked.expiring.renew((when, position) for position, when in expires.items())
+    tracked.expiring.sweep(SLACK)
 
 
 def fits(fragment: Fragment, messages: Sequence[bytes]) -> int:
@@ -146,7 +148,7 @@ def fits(fragment: Fragment, messages: Sequence[bytes]) -> int:
     if policy.max_length is not None:
         room = min(room, max(0, policy.max_length - fragment.ready_count))
     if policy.max_bytes is not None:
-        left = policy.max_bytes - _ready_bytes(fragment)
+        left = policy.max_bytes - fragment.ready_bytes
         for index, message in enumerate(messages[:room]):
             left -= body_size(message)
             if left < 0:
@@ -158,8 +160,3 @@ def visible_count(fragment: Fragment) -> int:
     """How many ready messages to tell in the midst of a turn: not those that its end drops."""
     ready, most = fragment.ready_count, fragment.policy.max_length
     return ready if most is None or fragment.refuses else min(ready, most)
-
-
-def _ready_bytes(fragment: Fragment) -> int:
-    """The bytes of the bodies of ready messages, where they are limited: then all are tracked."""
-    return fragment.tracked.ready_bytes if fragment.tracked is not None else 0

@@ -8,11 +8,14 @@ a place in a list; one that is kept singly has entries in tables besides.
 Invariant: a look costs the same whatever the number of messages.
 """
 
+from collections.abc import Mapping
 from typing import Final
 
 from fedq.fragments.fragment import Fragment
 from fedq.fragments.replica import Replica
+from fedq.fragments.sized import SizedFresh
 from fedq.fragments.tracked import TrackedMessages
+from fedq.journal.steps import Steps
 
 #: A message in a run, beside its bytes: the object's head and rounding, its place in the list.
 MESSAGE: Final = 48
@@ -24,7 +27,10 @@ _SINGLE: Final = 112
 _HOLDER: Final = 104
 _RETURNED: Final = 140
 _NOTE: Final = 136
+#: Notes that go by steps: one of these.
+_STEP: Final = 168
 _APPOINTMENT: Final = 88
+_STRETCH: Final = 120
 _RANKED: Final = 72
 #: A message that a copy has not read, in its record.
 _UNREAD: Final = 24
@@ -39,6 +45,8 @@ def of_fragment(fragment: Fragment) -> int:
     fresh = fragment.fresh
     count = fragment.ready_count + fragment.unacked_count - fresh.stowed_count
     size = fragment.bytes_held - fresh.stowed_bytes + count * MESSAGE
+    if isinstance(fresh, SizedFresh):
+        size += fresh.index_bytes
     if fragment.log is not None:
         size += len(fragment.log.came) * _NOTE
     size += fragment.messages.runs_held * _RUN + (fresh.stowed_bytes >> _STOWED_SHIFT)
@@ -48,9 +56,8 @@ def of_fragment(fragment: Fragment) -> int:
 def _of_singles(tracked: TrackedMessages) -> int:
     size = len(tracked.messages) * _SINGLE + len(tracked.unacked) * _HOLDER
     size += len(tracked.redelivered) * _RETURNED
-    for table in tracked.notes.values():
-        size += len(table) * _NOTE
-    size += (len(tracked.expiring) + len(tracked.delayed)) * _APPOINTMENT
+    size += sum(map(_of_notes, tracked.notes.values()))
+    size += len(tracked.expiring) * _STRETCH + len(tracked.delayed) * _APPOINTMENT
     return size + len(tracked.line) * _RANKED if tracked.policy.max_priority else size
 
 
@@ -61,6 +68,8 @@ def of_replica(replica: Replica) -> int:
     size += replica.count_read * (MESSAGE + _SINGLE)
     size += replica.count_unread * _UNREAD
     size += len(replica.came) * _NOTE
-    for table in replica.notes.values():
-        size += len(table) * _NOTE
-    return size
+    return size + sum(map(_of_notes, replica.notes.values()))
+
+
+def _of_notes(table: Mapping[int, int]) -> int:
+    return table.step_count * _STEP if isinstance(table, Steps) else len(table) * _NOTE

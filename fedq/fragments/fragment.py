@@ -26,18 +26,29 @@ trip per message and protects nobody, since an unconfirmed publish may be lost a
 from collections.abc import Iterable, Sequence
 
 from fedq.core.ids import NodeId, Origin
-from fedq.core.message import FLAG_PERSISTENT, FLAG_SEEN
-from fedq.core.policy import REJECTED, RETURNED_TOO_OFTEN
-from fedq.core.ranges import Range, count, from_ranges, join_ranges, ranges_of, to_ranges
+from fedq.core.message import FLAG_DELAYED, FLAG_EXPIRES, FLAG_PERSISTENT, FLAG_SEEN, body_size
+from fedq.core.policy import EXPIRED, REJECTED, RETURNED_TOO_OFTEN
+from fedq.core.ranges import (
+    Range,
+    count,
+    from_ranges,
+    join_overlapping,
+    join_ranges,
+    ranges_of,
+    to_ranges,
+    within,
+)
 from fedq.core.weights import weigh
-from fedq.fragments.beginnings import SINGLE, TIMED
+from fedq.fragments.beginnings import SINGLE, KnownNotes
 from fedq.fragments.contents import Contents
 from fedq.fragments.holders import DEAD
 from fedq.fragments.moves import Going, Taken
 from fedq.fragments.outbox import Owed
 from fedq.fragments.runs import ON_DISK, RUN_MAX, InFlight
+from fedq.fragments.sized import SizedFresh
 from fedq.fragments.streams import StreamLog, as_kept, sizes_of
-from fedq.fragments.tracked import Notes, TrackedMessages
+from fedq.fragments.tracked import TrackedMessages
+from fedq.journal.notes import table_of
 from fedq.journal.records import NOTE_CAME, NOTE_DEAD, NOTE_RETURNS
 
 
@@ -121,13 +132,15 @@ class Fragment(Contents):
 
     def _add(
         self, messages: Sequence[bytes], size: int, flags: int, resent: bool, unix_ms: int
-    ) -> Notes:
+    ) -> KnownNotes:
         """Adds new messages to the line; returns the notes about them."""
         first = self.last + 1
         self.last += len(messages)
         self.bytes_held += size
         if not (self.singly or resent or flags & SINGLE):
             self.fresh.add(first, messages, flags & FLAG_PERSISTENT != 0)
+            if self.expires or flags & FLAG_EXPIRES:
+                return self.make_tracked().make_deadlines(first, messages, flags, unix_ms)
             return {}
         tracked = self.make_tracked()
         tracked.add(first, messages)
@@ -135,7 +148,7 @@ class Fragment(Contents):
             tracked.redelivered.update(range(first, self.last + 1))
         elif flags & FLAG_SEEN:
             tracked.redelivered.update(p for p, m in enumerate(messages, first) if m[0] & FLAG_SEEN)
-        if self.policy.message_ttl_ms is not None or flags & TIMED:
+        if self.expires or flags & (FLAG_EXPIRES | FLAG_DELAYED):
             return tracked.make_appointments(first, messages, unix_ms)
         return {}
 
@@ -356,7 +369,7 @@ class Fragment(Contents):
             self.forget_singles(tracked, positions, going)
             self.went(going)
             return
-        dead = tracked.notes.setdefault(NOTE_DEAD, {})
+        dead = table_of(tracked.notes, NOTE_DEAD)
         for position in positions:
             tracked.unacked[position] = DEAD
             dead[position] = reason
@@ -377,14 +390,41 @@ class Fragment(Contents):
                 tracked.hold_back(position, DEAD)
         self._dead_letter(tracked, positions, reason)
 
+    def let_expire(self, ranges: Sequence[Range]) -> None:
+        """Lets what is ready at these positions die of its age.
+
+        What has to be read first, to become a dead letter, dies when it has been: it is asked for
+        again then (`fedq.fragments.stowing.fill`).
+        """
+        tracked, going = self.make_tracked(), Going()
+        ranges = join_overlapping(ranges)
+        ready = within(ranges, tracked.messages) if tracked.ready_count else []
+        positions = [position for position in ready if position not in tracked.unacked]
+        drops = self.policy.dead_letter_exchange is None
+        for first, last in ranges if self.fresh.count else ():
+            for start, part in self.fresh.cut(first, last):
+                if drops:
+                    going.add(part, [(start, start + len(part) - 1)])
+                    continue
+                for position, message in enumerate(part, start):
+                    tracked.adopt(position, message, DEAD)
+                positions += range(start, start + len(part))
+        if drops and self.fresh.stowed_count:
+            going.add_stowed(self.fresh, ranges)
+        if going.ranges:
+            self.dropped += count(going.ranges)
+            self.went(going)
+        if positions:
+            self.dead_letter_ready(positions, EXPIRED)
+
     def dead_letter_first(self, amount: int, reason: int, size: int | None = None) -> int:
         """Lets the next ones in line die, at most `amount`; returns how many.
 
         `size`: or fewer, if the bodies of these have so many bytes.
         """
-        tracked = self.tracked
-        if size is not None and tracked is not None:
-            positions = sorted(tracked.take_size(amount, size, DEAD))
+        if size is not None:
+            positions = self._take_size(amount, size)
+            tracked = self.tracked
         else:
             positions = sorted(self.take(DEAD, amount).positions)
             tracked = self.single_out(positions)
@@ -392,12 +432,38 @@ class Fragment(Contents):
             self._dead_letter(tracked, positions, reason)
         return len(positions)
 
-    def drop_unread(self, amount: int) -> int:
+    def _take_size(self, amount: int, size: int) -> list[int]:
+        """Hands the next ones at hand to `DEAD`: so many, or fewer if they have that size."""
+        fresh, tracked = self.fresh, self.make_tracked()
+        found: list[int] = []
+        while size > 0 and len(found) < amount:
+            left = amount - len(found)
+            single = tracked.next() if tracked.ready_count else None
+            if single is not None and not (fresh.count and fresh.first < single):
+                before = fresh.first if fresh.count else None
+                positions, size = tracked.take_size(left, size, DEAD, before)
+                found += positions
+            elif fresh.at_hand and isinstance(fresh, SizedFresh):
+                first, part, _ = fresh.pop(fresh.enough(left, size, single), single)
+                for position, message in enumerate(part, first):
+                    tracked.adopt(position, message, DEAD)
+                    size -= body_size(message)
+                found += range(first, first + len(part))
+            else:
+                break
+        return sorted(found)
+
+    def drop_unread(self, amount: int, size: int | None = None) -> int:
         """Drops the next ones in line, which are on disk alone, unread; returns how many.
 
-        No more than stand in one run, before whatever is kept singly.
+        No more than stand in one run, before whatever is kept singly; `size`: nor more than have
+        so many bytes, as far as their sizes are known.
         """
         fresh, going = self.fresh, Going()
+        if size is not None:
+            amount = fresh.enough_unread(amount, size) if isinstance(fresh, SizedFresh) else 0
+            if not amount:
+                return 0
         last = min(fresh.first + amount - 1, fresh.next_last)
         count = going.add_stowed(fresh, [(fresh.first, last)])
         self.dropped += count

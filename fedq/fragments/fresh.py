@@ -12,26 +12,32 @@ it (P4), so `at_hand` counts what stands before the first one.
 """
 
 from collections.abc import Mapping, Sequence
-from typing import Final
 
 from fedq.core.message import FLAG_PERSISTENT
 from fedq.core.ranges import Range
 from fedq.core.weights import weigh
-from fedq.fragments.runs import NO_RUN, ON_DISK, RUN_MAX, SWEEP_FROM, Run, Runs
-
-#: Neighbours on disk become one run up to so many bytes: parts of it are told by their share.
-STOWED_RUN_BYTES: Final = 1 << 20
-
-
-class Filled:
-    """What came back from the disk: how many messages, by how much their bytes were misjudged."""
-
-    __slots__ = ("bytes_read", "count", "flags", "misjudged")
-
-    def __init__(self) -> None:
-        self.bytes_read = self.count = self.misjudged = 0
-        #: The flags of all messages together.
-        self.flags = 0
+from fedq.fragments.run_parts import (
+    Filled,
+    let_go_of_mix,
+    may_go,
+    may_join,
+    size_if_persistent,
+    split,
+    transient_of,
+    trimmed,
+    up_to,
+    weigh_run,
+)
+from fedq.fragments.runs import (
+    NO_RUN,
+    ON_DISK,
+    RUN_MAX,
+    SWEEP_FROM,
+    Run,
+    Runs,
+    StowedMix,
+    stowed_run,
+)
 
 
 class Fresh(Runs):
@@ -150,17 +156,49 @@ class Fresh(Runs):
         run.left = at
         self.count -= 1
         if rest:
-            self._runs.insert(index + 1, Run(position + 1, rest, run.persistent, None))
+            behind = Run(position + 1, rest, run.persistent, None)
+            behind.is_mixed = run.is_mixed
+            self._runs.insert(index + 1, behind)
         if not at:
             self._delete(index)
         if self.stowed_count:
             self._count_at_hand()
         return message
 
+    def cut(self, first: int, last: int) -> list[tuple[int, list[bytes]]]:
+        """Takes out what is in memory between two positions: first positions, and messages."""
+        found: list[tuple[int, list[bytes]]] = []
+        runs, index = self._runs, max(self._index_of(first), self._head)
+        while index < len(runs) and runs[index].first <= last:
+            run = runs[index]
+            if run.stowed or run.last < first:
+                index += 1
+                continue
+            if run.last > last:
+                runs.insert(index + 1, split(run, last + 1 - run.first))
+            if run.first < first:
+                index += 1
+                runs.insert(index, split(run, first - run.first))
+                run = runs[index]
+            part: list[bytes] = run.messages  # type: ignore[assignment]  # it has no gaps
+            found.append((run.first, part))
+            self.count -= len(part)
+            if index == self._head:
+                self._drop_first()
+                index = self._head
+            else:
+                del runs[index]
+        if self.stowed_count:
+            self._count_at_hand()
+        return found
+
     def is_persistent(self, position: int) -> bool:
-        """Whether some of the run that has this position are persistent."""
+        """Whether the message at this position is on disk alone, and persistent."""
         index = self._index_of(position)
-        return index >= 0 and self._runs[index].persistent
+        run = self._runs[index] if index >= 0 else None
+        return (
+            run is not None and run.stowed > 0 and position <= run.last and run.persists(position)
+        )
 
     def _delete(self, index: int) -> None:
         del self._runs[index]
@@ -179,11 +217,11 @@ class Fresh(Runs):
         self.stowed_count += count
         self.stowed_bytes += size
         before = self._runs[-1] if self._runs else None
-        if before is not None and _may_join(before, first, size, persistent):
+        if before is not None and may_join(before, first, size, persistent):
             before.left += count
             before.stowed += size
         else:
-            self._runs.append(_stowed_run(first, count, size, persistent))
+            self._runs.append(stowed_run(first, count, size, persistent))
 
     @property
     def run_count(self) -> int:
@@ -199,9 +237,10 @@ class Fresh(Runs):
         return self._let_go(0, through, self._index_to_stow_from(keep), beyond, most, False)
 
     def let_go(self, first: int, last: int, keep: int, beyond: int) -> int:
-        """Lets go of the bodies between two positions, all of which were written elsewhere.
+        """Lets go of the bodies between two positions, which were written elsewhere.
 
-        What has become a part of the beginning meanwhile stays. Returns how many bytes went.
+        Or, persistent ones in a mixed run, are in the journal. What has become a part of the
+        beginning meanwhile stays. Returns how many bytes went.
         """
         begins = max(self._index_to_stow_from(keep), self._index_of(first))
         return self._let_go(first, last, begins, beyond, 1 << 62, True)
@@ -216,18 +255,25 @@ class Fresh(Runs):
             if run.first > through:
                 before += runs[index:]
                 break
-            may_go = not run.stowed if any_kind else _may_go(run)
+            goes = not run.stowed if any_kind else may_go(run)
             rest: Run | None = None
-            if may_go and most > 0 and beyond < run.first and first <= run.first <= through:
+            if goes and most > 0 and beyond < run.first and first <= run.first <= through:
                 most -= run.left
-                rest = _split(run, through + 1 - run.first) if run.last > through else None
-                run.stowed = weigh_run(run) if any_kind else _size_if_persistent(run)
-                if run.stowed:
+                rest = split(run, through + 1 - run.first) if run.last > through else None
+                if any_kind and run.is_mixed:
+                    self._leaves(run)
+                    run = let_go_of_mix(run)
+                    self.stowed_count += run.left
+                    freed += run.stowed
+                elif stowed := weigh_run(run) if any_kind else size_if_persistent(run):
+                    self._leaves(run)
+                    run.stowed = stowed
                     run.messages = []
                     self.stowed_count += run.left
                     freed += run.stowed
-            joined = before[-1] if run.stowed and len(before) > self._head else None
-            if joined is not None and _may_join(joined, run.first, run.stowed, run.persistent):
+            may = run.stowed and len(before) > self._head and not isinstance(run, StowedMix)
+            joined = before[-1] if may else None
+            if joined is not None and may_join(joined, run.first, run.stowed, run.persistent):
                 joined.left += run.left
                 joined.stowed += run.stowed
             else:
@@ -239,14 +285,18 @@ class Fresh(Runs):
         self._count_at_hand()
         return freed
 
+    def _leaves(self, run: Run) -> None:
+        """Takes note that the bodies of a run leave memory."""
+
     def beyond(
-        self, keep: int, after: int, size: int, most: int, any_kind: bool
+        self, keep: int, after: int, size: int, most: int, any_kind: bool, through: int = 0
     ) -> tuple[list[int], list[bytes]]:
         """The next messages behind the beginning of the line that only memory has, with positions.
 
         Beyond a position, about so many bytes, and from runs that follow on each other in the line:
         so `let_go` finds all between the first and the last one. Those that are persistent are left
-        out, unless it is `any_kind`. At most so many messages are looked at.
+        out, unless it is `any_kind`; so are mixed runs, but for those up to a position `through`
+        which the journal has the rest. At most so many messages are looked at.
         """
         positions: list[int] = []
         messages: list[bytes] = []
@@ -256,20 +306,46 @@ class Fresh(Runs):
             index += 1
             if run.first <= after < run.last and not run.stowed:
                 # What is new has joined what was read back.
-                self._runs.insert(index, _split(run, after + 1 - run.first))
+                self._runs.insert(index, split(run, after + 1 - run.first))
+            if run.is_mixed and after < run.first and run.last <= through:
+                most -= run.left
+                found, bodies, is_last = self._of_mix(index - 1, size, not positions)
+                positions += found
+                messages += bodies
+                size -= sum(map(len, bodies))
+                index = self._index_of(positions[-1]) + 1 if positions else index
+                if is_last:
+                    break
+                continue
             if run.stowed or run.first <= after or (run.persistent and not any_kind):
                 if positions:
                     break
                 most -= 1
                 continue
-            part, taken = _up_to(run, size)
+            part, taken = up_to(run, size)
             if part < run.left:
-                self._runs.insert(index, _split(run, part))
+                self._runs.insert(index, split(run, part))
             positions += range(run.first, run.last + 1)
             messages += run.messages  # type: ignore[arg-type]  # no gaps
             size -= taken
             most -= run.left
         return positions, messages
+
+    def _of_mix(self, index: int, size: int, is_first: bool) -> tuple[list[int], list[bytes], bool]:
+        """What is not persistent of a mixed run, of about so many bytes, which is cut for that.
+
+        So that it begins and ends with some of these: at the front if it is the first one. The last
+        value: something persistent is behind.
+        """
+        run = self._runs[index]
+        part, _ = up_to(run, size)
+        if part < run.left:
+            self._runs.insert(index + 1, split(run, part))
+        before, mix, behind = trimmed(run, is_first)
+        self._runs[index : index + 1] = [x for x in (before, mix, behind) if x is not None]
+        if mix is None:
+            return [], [], not is_first
+        return *transient_of(mix), behind is not None
 
     def _index_to_stow_from(self, keep: int) -> int:
         """The index of the first run that may go: about so many bytes before it stay."""
@@ -293,7 +369,7 @@ class Fresh(Runs):
                     keep -= len(message)
                     at += 1
                 if 0 < at < run.left:
-                    self._runs.insert(index + 1, _split(run, at))
+                    self._runs.insert(index + 1, split(run, at))
                 return index + 1 if at else index
             keep -= size
         return len(self._runs)
@@ -334,12 +410,12 @@ class Fresh(Runs):
         pieces: list[Run] = []
         share = left * before // (before + after) if before and after else left if before else 0
         if before:
-            pieces.append(_stowed_run(run.first, before, share, run.persistent))
+            pieces.append(run.stowed_part(run.first, before, share))
         for start in range(0, count, self._run_max):
             piece: list[bytes | None] = [*part[start : start + self._run_max]]
             pieces.append(Run(first + start, piece, flags & FLAG_PERSISTENT != 0, None))
         if after:
-            pieces.append(_stowed_run(first + count, after, left - share, run.persistent))
+            pieces.append(run.stowed_part(first + count, after, left - share))
         self._runs[index : index + 1] = pieces
 
     def forget_stowed(self, first: int, last: int) -> tuple[list[Range], int, bool]:
@@ -362,12 +438,13 @@ class Fresh(Runs):
             pieces: list[Run] = []
             share_before = left * before // max(1, before + after)
             if before:
-                pieces.append(_stowed_run(run.first, before, share_before, run.persistent))
+                pieces.append(run.stowed_part(run.first, before, share_before))
             if after:
-                pieces.append(_stowed_run(high + 1, after, left - share_before, run.persistent))
+                pieces.append(run.stowed_part(high + 1, after, left - share_before))
             ranges.append((low, high))
             gone += run.stowed - left
-            persistent = persistent or run.persistent
+            part = run.stowed_part(low, count, 1)
+            persistent = persistent or part.persistent
             self.stowed_count -= count
             self.stowed_bytes += left - run.stowed
             self.count -= count
@@ -422,63 +499,3 @@ class Fresh(Runs):
             seen += run.left
         assert (stowed, size) == (self.stowed_count, self.stowed_bytes)
         assert self.at_hand == (self.count if at_hand is None else at_hand)
-
-
-def _stowed_run(first: int, count: int, size: int, persistent: bool) -> Run:
-    run = Run(first, [], persistent, None)
-    run.left, run.stowed = count, size
-    return run
-
-
-def _may_join(run: Run, first: int, size: int, persistent: bool) -> bool:
-    """Whether stowed messages from this position on may become a part of the run before them."""
-    if not run.stowed or run.persistent != persistent:
-        return False
-    return run.last + 1 == first and run.stowed + size <= STOWED_RUN_BYTES
-
-
-def _up_to(run: Run, size: int) -> tuple[int, int]:
-    """How many of a run's first messages have about so many bytes, at least 1; and their bytes."""
-    taken = weigh_run(run)
-    if taken <= size:
-        return run.left, taken
-    count = taken = 0
-    for message in run.messages:
-        assert message is not None
-        count += 1
-        taken += len(message)
-        if taken >= size:
-            break
-    return count, taken
-
-
-def _split(run: Run, at: int) -> Run:
-    """Cuts a run in memory, from the message at this index on; returns the second part."""
-    rest = Run(run.first + at, run.messages[at:], run.persistent, None)
-    rest.is_mixed = run.is_mixed
-    del run.messages[at:]
-    run.left = at
-    return rest
-
-
-def _may_go(run: Run) -> bool:
-    """Whether the run is in memory, and may have nothing but persistent messages."""
-    return not run.stowed and run.persistent and not run.is_mixed
-
-
-def _size_if_persistent(run: Run) -> int:
-    """The bytes of the run's messages if all of them are persistent; else 0, and the run knows."""
-    size = 0
-    for message in run.messages:
-        assert message is not None
-        if not message[0] & FLAG_PERSISTENT:
-            run.is_mixed = True
-            return 0
-        size += len(message)
-    return size
-
-
-def weigh_run(run: Run) -> int:
-    """The bytes of a run in memory that has no gaps; 0 for a stowed one."""
-    messages: list[bytes] = run.messages  # type: ignore[assignment]  # no gaps
-    return weigh(messages)[0]

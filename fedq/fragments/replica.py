@@ -24,8 +24,9 @@ from fedq.fragments.tracked import oldest_persistent
 from fedq.fragments.unread import Batch, Unread, singles_of
 from fedq.journal.decoding import Outline, outlines
 from fedq.journal.events import Copy, Enqueue, Group, Note, Readers, Seen, Settle, Single
-from fedq.journal.notes import Notes, forget_notes, take_notes
-from fedq.journal.records import NOTE_CAME, NOTES_THAT_CHANGE
+from fedq.journal.notes import Notes, forget_between, forget_notes, take_notes
+from fedq.journal.records import NOTE_CAME, NOTE_EXPIRES, NOTES_THAT_CHANGE
+from fedq.journal.steps import Steps
 
 
 class Applied(NamedTuple):
@@ -97,6 +98,9 @@ class Replica:
         for what, values in (notes or {}).items():
             if what == NOTE_CAME:
                 self.came.update(values)
+            elif isinstance(values, Steps) and values:
+                # They speak of what is here, which may be very much.
+                self.notes[what] = Steps(values)
             else:
                 take_notes(self.notes, what, values, self)
         #: While a copy is under way: changing notes that the primary has not confirmed yet.
@@ -328,9 +332,9 @@ class Replica:
             count += self.stowed.forget(first, last)
             transient += self.scratched.forget(first, last)
         if count or transient:
+            # Whatever is in memory there goes as well.
             for notes in (self.notes, self._doubtful):
-                gone = [p for table in notes.values() for p in within(ranges, table)]
-                forget_notes(notes, [p for p in gone if p not in self._read])
+                forget_between(notes, ranges)
         return count > 0
 
     def mark(self) -> Mark:
@@ -339,8 +343,13 @@ class Replica:
 
     @property
     def note_count(self) -> int:
-        """How many notes there are."""
-        return sum(map(len, self.notes.values()))
+        """How many notes there are, but for those that go by steps."""
+        return sum([len(table) for what, table in self.notes.items() if what != NOTE_EXPIRES])
+
+    def _with_a_past(self) -> dict[int, None]:
+        """The positions of messages of which more is to be said than when they expire."""
+        tables = [table for what, table in self.notes.items() if what != NOTE_EXPIRES]
+        return dict.fromkeys([position for table in tables for position in table])
 
     def stow(self, mark: Mark, most: int) -> int:
         """Lets bodies go that were here at a mark: the disk has them. Returns how many messages.
@@ -351,13 +360,21 @@ class Replica:
         self.edits += 1
         for first, last, size in self._unread.stow(mark.top, most):
             self.stowed.add(first, last, size)
+        self._read_mixed(mark.top, most)
         self._stow_read(self._to_stow.take(most, mark.arrived))
         return self.stowed.count - before
+
+    def _read_mixed(self, through: int, most: int) -> None:
+        """Keeps singly what came with both kinds in one record: the kinds leave memory apart."""
+        mixed = self._unread.mixed(through, most)
+        if mixed:
+            self._keep_singly(mixed)
+            self.sorted = False
 
     def _stow_read(self, positions: list[int]) -> None:
         """Lets go of those that are kept singly: the others stay until a note of them goes."""
         wanted = SINGLE | FLAG_PERSISTENT
-        noted = dict.fromkeys([p for table in self.notes.values() for p in table])
+        noted = self._with_a_past()
         for position in positions:
             message = self._read.get(position)
             if message and position not in noted and message[0] & wanted == FLAG_PERSISTENT:
@@ -373,7 +390,7 @@ class Replica:
         found = self._unread.transient(size, most, self.durable)
         if found:
             return found
-        noted = dict.fromkeys([p for table in self.notes.values() for p in table])
+        noted = self._with_a_past()
         while size > 0 and most > 0 and (positions := self._to_write.take(1)):
             [position] = positions
             most -= 1
@@ -396,7 +413,7 @@ class Replica:
         before = self.scratched.count
         for first, last, size in self._unread.let_go(positions):
             self.scratched.add(first, last, size)
-        noted = dict.fromkeys([p for table in self.notes.values() for p in table])
+        noted = self._with_a_past()
         for position in positions if self._read else ():
             if position in self._read and position not in noted:
                 size = len(self._read.pop(position))

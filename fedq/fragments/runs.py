@@ -47,7 +47,7 @@ class Run:
         self.left = len(messages)
         #: The bytes of those that are on disk alone: all of them, or none (0).
         self.stowed = 0
-        #: Some of them are known not to be persistent: they stay in memory.
+        #: Some of them are known not to be persistent: the journal has a part of the run.
         self.is_mixed = False
 
     def pairs(self) -> Iterator[tuple[int, bytes]]:
@@ -85,7 +85,6 @@ class Run:
         if not self.persistent:
             return []
         if self.stowed:
-            # Those that are stowed together are of one kind.
             return [(self.first, self.last)]
         return to_ranges([
             position for position, message in self.pairs() if message[0] & FLAG_PERSISTENT
@@ -100,6 +99,70 @@ class Run:
                 if message[0] & FLAG_PERSISTENT:
                     return position
         return None
+
+    def persists(self, position: int) -> bool:
+        """Whether a message that is on disk alone is persistent."""
+        return self.persistent
+
+    def stowed_part(self, first: int, count: int, size: int) -> "Run":
+        """A part of what is on disk alone, which takes so many bytes."""
+        return stowed_run(first, count, size, self.persistent)
+
+    def stretches(self, persistent: bool) -> list[tuple[int, int, int]]:
+        """What is on disk alone and of one kind: first and last positions, and bytes."""
+        return [(self.first, self.last, self.stowed)] if self.persistent == persistent else []
+
+
+class StowedMix(Run):
+    """Messages on disk alone of which the journal has some, and a scratch file the others."""
+
+    __slots__ = ("kinds",)
+
+    def __init__(self, first: int, kinds: bytes, size: int) -> None:
+        super().__init__(first, [], True, None)
+        self.left, self.stowed = len(kinds), size
+        #: Of each message, whether it is persistent.
+        self.kinds = kinds
+
+    def persistent_ranges(self) -> list[Range]:
+        """The positions of the persistent messages, as ranges."""
+        return self._ranges(True)
+
+    def _ranges(self, persistent: bool) -> list[Range]:
+        return to_ranges([p for p, kind in enumerate(self.kinds, self.first) if kind == persistent])
+
+    def oldest_persistent(self) -> int | None:
+        """The position of the run's first persistent message."""
+        return self.first + self.kinds.index(1)
+
+    def persists(self, position: int) -> bool:
+        """Whether a message that is on disk alone is persistent."""
+        return self.kinds[position - self.first] == 1
+
+    def stowed_part(self, first: int, count: int, size: int) -> Run:
+        """A part of what is on disk alone, which takes so many bytes."""
+        start = first - self.first
+        return stowed_mix(first, self.kinds[start : start + count], size)
+
+    def stretches(self, persistent: bool) -> list[tuple[int, int, int]]:
+        """What is on disk alone and of one kind: first and last positions, and bytes."""
+        each = self.stowed // self.left
+        ranges = self._ranges(persistent)
+        return [(first, last, max(each, 1) * (last - first + 1)) for first, last in ranges]
+
+
+def stowed_run(first: int, count: int, size: int, persistent: bool) -> Run:
+    """A run of messages that are on disk alone, and take so many bytes."""
+    run = Run(first, [], persistent, None)
+    run.left, run.stowed = count, size
+    return run
+
+
+def stowed_mix(first: int, kinds: bytes, size: int) -> Run:
+    """A run of messages on disk alone that are persistent or not, each for itself."""
+    if 0 in kinds and 1 in kinds:
+        return StowedMix(first, kinds, size)
+    return stowed_run(first, len(kinds), size, 1 in kinds)
 
 
 class Runs:

@@ -3,9 +3,9 @@
 Inputs: a fragment, up to which position the journal has its messages, what was read from there or
 from scratch files. Outputs: bytes that are free, positions that are wanted next. Persistent
 messages of a durable queue stand in the journal anyhow; all others are written to scratch files
-first (`fedq.node.copies.scratching`). None goes where a policy looks at each of them (a length asks
-for no more than their count). The beginning of the line stays in memory, so that who takes does not
-wait; of a stream, its end.
+first (`fedq.node.copies.scratching`). None goes where messages have priorities; what else a policy
+asks of each is kept beside its place. The beginning of the line stays in memory, so that who takes
+does not wait; of a stream, its end.
 """
 
 from collections.abc import Mapping
@@ -25,6 +25,13 @@ def may_stow(fragment: Fragment) -> bool:
 def may_scratch(fragment: Fragment) -> bool:
     """Whether those bodies may go to scratch files that the journal does not have."""
     return not fragment.singly and fragment.log is None
+
+
+def is_over(fragment: Fragment, position: int, unix_ms: int) -> bool:
+    """Whether a message's time is over."""
+    tracked = fragment.tracked
+    when = tracked.expiring.times.get(position) if tracked is not None else None
+    return when is not None and when <= unix_ms
 
 
 def waits_for_disk(fragment: Fragment) -> bool:
@@ -56,6 +63,9 @@ def fill(fragment: Fragment, bodies: Mapping[int, bytes]) -> int:
         if tracked is not None:
             tracked.redelivered.update([p for p in seen if p in tracked.messages])
     tracked = fragment.tracked
+    if tracked is not None and tracked.expiring.times and bodies:
+        # Some may be over since, and wait for their bodies to die.
+        tracked.expiring.again(min(bodies), max(bodies))
     if tracked is not None and tracked.absent:
         for position, message in bodies.items():
             if tracked.fill(position, message):

@@ -5,7 +5,8 @@ its beginning, so that is what it keeps in memory; the readers of a stream are a
 mostly at its end. What they want of the rest is read for them, and is not put back here.
 """
 
-from fedq.fragments.fresh import Fresh, weigh_run
+from fedq.fragments.fresh import Fresh
+from fedq.fragments.run_parts import weigh_run
 
 
 class StreamRuns(Fresh):

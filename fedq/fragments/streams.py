@@ -20,7 +20,7 @@ from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
-from fedq.core.message import FLAG_PERSISTENT
+from fedq.core.message import FLAG_EXPIRES, FLAG_PERSISTENT
 from fedq.core.policy import StreamPolicy
 from fedq.core.ranges import Range, within
 from fedq.fragments.beginnings import SINGLE
@@ -39,13 +39,14 @@ _THINNED: Final = 1
 SEGMENTS_MAX: Final = 65_536
 
 _KEPT: Final = FLAG_PERSISTENT
-_OTHERS: Final = 0xFF & ~SINGLE
+_TIMED: Final = SINGLE | FLAG_EXPIRES
+_OTHERS: Final = 0xFF & ~_TIMED
 
 
 def as_kept(messages: Sequence[bytes]) -> list[bytes]:
     """The messages as a stream keeps them: lasting, without a time or a past; for all readers."""
     return [
-        message if message[0] & (SINGLE | _KEPT) == _KEPT else _as_kept(message)
+        message if message[0] & (_TIMED | _KEPT) == _KEPT else _as_kept(message)
         for message in messages
     ]
 

@@ -9,6 +9,7 @@ a holder stands in the line, and in order of position within a priority (P4).
 """
 
 from collections.abc import Container, Iterable, Mapping, Sequence
+from typing import Final
 
 from fedq.amqp.content import expiration_of
 from fedq.amqp.rewriting import delay_of, with_headers
@@ -18,12 +19,16 @@ from fedq.core.message import FLAG_DELAYED, FLAG_EXPIRES, FLAG_PERSISTENT, FLAG_
 from fedq.core.policy import QueuePolicy
 from fedq.core.ranges import Range, to_ranges
 from fedq.fragments.absent import Absent
+from fedq.fragments.beginnings import KnownNotes
 from fedq.fragments.holders import DEAD, DELAYED
 from fedq.fragments.ready import ByPriority, Fifo, ReadyOrder
-from fedq.fragments.times import Deadlines
+from fedq.fragments.times import Deadlines, Expiring
+from fedq.journal.notes import Notes, copy_of, table_of
 from fedq.journal.records import NOTE_DEAD, NOTE_DUE, NOTE_EXPIRES, NOTE_RETURNS
+from fedq.journal.steps import Steps, forget_within
 
-Notes = dict[int, dict[int, int]]
+#: A time to live is told to this part of it, as a shift: what goes by steps has some in common.
+_GRAIN_SHIFT: Final = 16
 
 
 class TrackedMessages:
@@ -44,10 +49,12 @@ class TrackedMessages:
         self.unacked: dict[int, NodeId] = {}
         #: Positions handed out before and returned; only asked for membership.
         self.redelivered: set[int] = set()
-        self.notes: Notes = {}
+        #: When those expire that do, in runs or here.
+        self.expiring = Expiring()
+        #: Of messages that are here, and when those in runs expire.
+        self.notes: Notes = {NOTE_EXPIRES: self.expiring.times}
         #: Dead when the reign began: an earlier primary may have sent them on.
         self.died_before: frozenset[int] = frozenset()
-        self.expiring = Deadlines()
         self.delayed = Deadlines()
         self.line: ReadyOrder = ByPriority(policy.max_priority) if policy.max_priority else Fifo()
         #: Bytes of the bodies of ready messages; counted only for `max_bytes`.
@@ -93,9 +100,9 @@ class TrackedMessages:
             if not message:
                 self.absent.add(position, position not in transient)
         self.longest = max(map(len, self.messages.values()), default=1)
-        self.notes = {what: dict(values) for what, values in notes.items()}
-        for position, when in self.notes.get(NOTE_EXPIRES, {}).items():
-            self.expiring.add(when, position)
+        self.expiring.begin_with(notes.get(NOTE_EXPIRES, {}))
+        self.notes = copy_of(notes)
+        self.notes[NOTE_EXPIRES] = self.expiring.times
         due = self.notes.get(NOTE_DUE, {})
         for position, when in list(due.items()):
             if when <= unix_ms:
@@ -164,7 +171,7 @@ class TrackedMessages:
             self._ascending = False
         self._highest = max(self._highest, last)
 
-    def make_appointments(self, first: int, messages: Sequence[bytes], unix_ms: int) -> Notes:
+    def make_appointments(self, first: int, messages: Sequence[bytes], unix_ms: int) -> KnownNotes:
         """When these messages, from this position on, are due and expire, as notes."""
         expires: dict[int, int] = {}
         due: dict[int, int] = {}
@@ -176,16 +183,39 @@ class TrackedMessages:
                 self.delayed.add(visible, position)
                 self.hold_back(position, DELAYED)
             time_to_live = self.policy.message_ttl_ms
+            when = None if time_to_live is None else self._expires_ms(visible, time_to_live)
             if message[0] & FLAG_EXPIRES:
-                own = expiration_of(message)
-                time_to_live = own if time_to_live is None else min(own, time_to_live)
-            if time_to_live is not None:
-                expires[position] = visible + time_to_live
-                self.expiring.add(visible + time_to_live, position)
-        made = {NOTE_EXPIRES: expires, NOTE_DUE: due}
-        for what, table in made.items():
-            self.notes.setdefault(what, {}).update(table)
-        return made
+                own = visible + expiration_of(message)
+                when = own if when is None else min(own, when)
+            if when is not None:
+                expires[position] = when
+        for low, high, when in Steps(expires).steps():
+            self.expiring.add(low, high, when)
+        if due:
+            table_of(self.notes, NOTE_DUE).update(due)
+        return {NOTE_EXPIRES: expires, NOTE_DUE: due}
+
+    def make_deadlines(
+        self, first: int, messages: Sequence[bytes], flags: int, unix_ms: int
+    ) -> KnownNotes:
+        """When these messages in a run, from this position on, expire, as notes.
+
+        `flags`: theirs together.
+        """
+        time_to_live = self.policy.message_ttl_ms
+        if flags & FLAG_EXPIRES:
+            return self.make_appointments(first, messages, unix_ms)
+        if time_to_live is None:
+            return {}
+        when = self._expires_ms(unix_ms, time_to_live)
+        last = first + len(messages) - 1
+        self.expiring.add(first, last, when)
+        return {NOTE_EXPIRES: dict.fromkeys(range(first, last + 1), when)}
+
+    def _expires_ms(self, visible_ms: int, time_to_live: int) -> int:
+        """When a message expires by the queue's time to live: never too late."""
+        when = visible_ms + time_to_live
+        return when - when % ((time_to_live >> _GRAIN_SHIFT) or 1)
 
     # --- they change hands -------------------------------------------------------------------
 
@@ -218,9 +248,14 @@ class TrackedMessages:
             self.ready_bytes -= sum(map(body_size, bodies))
         return positions, bodies
 
-    def take_size(self, amount: int, size: int, taker: NodeId) -> list[int]:
-        """Hands the next ones to a taker: so many, or fewer if their bodies have that size."""
-        positions, bodies = self.take(amount, None)
+    def take_size(
+        self, amount: int, size: int, taker: NodeId, before: int | None
+    ) -> tuple[list[int], int]:
+        """Hands the next ones to a taker: so many, or fewer if their bodies have that size.
+
+        Those `before` a position. Returns where they are, and what is left of the size.
+        """
+        positions, bodies = self.take(amount, before)
         for index, body in enumerate(bodies, 1):
             size -= body_size(body)
             if size <= 0:
@@ -230,7 +265,7 @@ class TrackedMessages:
                 positions = positions[:index]
                 break
         self.unacked.update(dict.fromkeys(positions, taker))
-        return positions
+        return positions, size
 
     def told(self, positions: list[int], bodies: list[bytes]) -> list[bytes]:
         """Messages as consumers see them: `x-delivery-count` says how often one came back."""
@@ -249,19 +284,19 @@ class TrackedMessages:
 
     def put_back(self, positions: Iterable[int]) -> None:
         """Makes messages that are with a taker ready again, at their old places."""
-        expires = self.notes.get(NOTE_EXPIRES)
+        times = self.expiring.times
         for position in positions:
             del self.unacked[position]
             message = self.messages[position]
             self.line.put_back(position, message)
-            if expires and position in expires:
-                self.expiring.add(expires[position], position)
+            if times:
+                self.expiring.again(position, position)
             if self.policy.max_bytes is not None:
                 self.ready_bytes += body_size(message)
 
     def count_returns(self, positions: Iterable[int]) -> dict[int, int]:
         """Counts that these came back once more; returns how often each has by now."""
-        returns = self.notes.setdefault(NOTE_RETURNS, {})
+        returns = table_of(self.notes, NOTE_RETURNS)
         for position in positions:
             returns[position] = returns.get(position, 0) + 1
         return {position: returns[position] for position in positions}
@@ -314,8 +349,8 @@ class TrackedMessages:
             for position in positions:
                 discard(position)
         for table in self.notes.values():
-            for position in positions:
-                table.pop(position, None)
+            if table:
+                forget_within(table, positions)
         if not self.messages:
             self.longest = 1
         return gone, to_ranges(positions)
@@ -334,7 +369,8 @@ class TrackedMessages:
         assert self.redelivered <= set(self.messages)
         assert list(self.absent) == [p for p, message in self.messages.items() if not message]
         for what, table in self.notes.items():
-            assert all(position in self.messages for position in table), f"stray notes {what}"
+            if what != NOTE_EXPIRES:
+                assert all(position in self.messages for position in table), f"stray notes {what}"
         assert self.notes.get(NOTE_DEAD, {}).keys() == {
             p for p, holder in self.unacked.items() if holder == DEAD
         }

@@ -185,6 +185,29 @@ class Unread:
         batches.rotate(self._stays)
         return stowed
 
+    def mixed(self, through: int, most: int) -> dict[int, bytes]:
+        """Takes out messages up to a position of batches that are persistent in part.
+
+        Of at most so many batches, those without a time or a past: their messages are to leave
+        memory one by one.
+        """
+        found: dict[int, bytes] = {}
+        kept: deque[Batch] = deque()
+        for _ in range(min(most, len(self._batches))):
+            batch = self._batches[0]
+            if batch.outline.last_position > through:
+                break
+            self._batches.popleft()
+            if not batch.persistent or batch.may_be_stowed() or not batch.has_no_past():
+                kept.append(batch)
+                continue
+            self.bytes_held -= batch.size()
+            self.count -= batch.left
+            found |= batch.read()
+            batch.gone += batch.left
+        self._batches.extendleft(reversed(kept))
+        return found
+
     def transient(self, size: int, most: int, durable: bool) -> dict[int, bytes]:
         """The messages of the next batches of which the journal has nothing.
 

@@ -14,14 +14,14 @@ later one has replaced. Input: segments. Outputs: where the last complete checkp
 from collections.abc import Iterator, Mapping
 
 from fedq.core.message import FLAG_PERSISTENT
-from fedq.core.ranges import Range, count, minus, to_ranges, within
+from fedq.core.ranges import Range, count, minus, to_ranges
 from fedq.journal.bare import Bare
 from fedq.journal.decoding import CorruptRecord, decode_at, tracked
 from fedq.journal.events import Copy, Enqueue
 from fedq.journal.folding import spread_of
 from fedq.journal.indexes import OPENING_BYTES, decode_index
 from fedq.journal.marks import mark_at
-from fedq.journal.notes import forget_notes
+from fedq.journal.notes import forget_between, forget_notes
 from fedq.journal.reader import frames
 from fedq.journal.records import BASE, FRAME, HEAD, KIND_CHECKPOINT
 from fedq.journal.recovered import ABSENT, Damage, Recovered, RecoveredFragment
@@ -99,8 +99,7 @@ def _forget_absent(fragment: RecoveredFragment) -> list[Range]:
             return []
         for first, last in ranges:
             fragment.bare.forget(first, last)
-        for table in list(fragment.notes.values()):
-            forget_notes(fragment.notes, within(ranges, table))
+        forget_between(fragment.notes, ranges)
         return ranges
     absent = [p for p, message in fragment.messages.items() if message == ABSENT]
     for position in absent:

@@ -11,7 +11,7 @@ from typing import assert_never
 
 from fedq.core.ids import Origin, first_position
 from fedq.core.message import FLAG_PERSISTENT
-from fedq.core.ranges import Range, from_ranges, to_ranges, within
+from fedq.core.ranges import Range, from_ranges, minus, to_ranges, within
 from fedq.journal.bare import Was
 from fedq.journal.decoding import tracked
 from fedq.journal.events import (
@@ -31,21 +31,23 @@ from fedq.journal.events import (
     Single,
     Standing,
 )  # fmt: skip
-from fedq.journal.notes import forget_notes, take_notes
+from fedq.journal.notes import forget_between, forget_notes, table_of, take_notes
+from fedq.journal.records import NOTE_EXPIRES
 from fedq.journal.recovered import ABSENT, Recovered, RecoveredFragment
 from fedq.journal.segments import KEEP_POSITION, Segment
+from fedq.journal.steps import Step, Steps, forget_within
 
 
 def apply_whole(recovered: Recovered, segment: Segment, record: Record) -> None:
     """Applies a record; what raises leaves all as it was, of a group, too."""
-    if not isinstance(record, Group):
-        _apply(recovered, segment, record)
-        return
     identity = record.fragment
     fragment = recovered.fragments.get(identity)
+    if not isinstance(record, Group) and not _changes_times(fragment, record):
+        _apply(recovered, segment, record)
+        return
     before = _Before(fragment, segment.spans.get(identity))
     try:
-        for single in record.records:
+        for single in record.records if isinstance(record, Group) else (record,):
             if fragment is not None:
                 before.note(fragment, single)
             _apply(recovered, segment, single)
@@ -60,10 +62,22 @@ def apply_whole(recovered: Recovered, segment: Segment, record: Record) -> None:
         raise
 
 
-class _Before:
-    """What a group is about to change of a fragment, as it was before."""
+def _changes_times(fragment: RecoveredFragment | None, record: Record) -> bool:
+    """Whether a record changes times that go by steps, so not in one go."""
+    if isinstance(record, Note):
+        return record.what == NOTE_EXPIRES
+    return isinstance(record, Settle | Keep) and (
+        fragment is not None and NOTE_EXPIRES in fragment.notes
+    )
 
-    __slots__ = ("_messages", "_notes", "_origins", "_readers", "_scalars", "_was", "spans")
+
+class _Before:
+    """What a record, or a group, is about to change of a fragment, as it was before."""
+
+    __slots__ = (
+        "_messages", "_notes", "_origins", "_readers", "_scalars", "_steps", "_touched", "_was",
+        "spans",
+    )  # fmt: skip
 
     def __init__(self, fragment: RecoveredFragment | None, spans: "array[int] | None") -> None:
         self.spans = spans[:] if spans is not None else None
@@ -76,6 +90,9 @@ class _Before:
         #: Instead, where there are no bodies.
         self._was: list[Was] = []
         self._notes: dict[int, dict[int, int]] = {}
+        #: Times of messages, by steps, and between which positions they may be changed.
+        self._steps: list[Step] = []
+        self._touched: list[Range] = []
         self._origins: dict[Origin, int | None] = {}
 
     def note(self, fragment: RecoveredFragment, single: Single) -> None:
@@ -94,6 +111,8 @@ class _Before:
                 touched = self._within(fragment, single.dropped)
             case Note():
                 touched = list(single.values)
+                if single.what == NOTE_EXPIRES:
+                    self._note_times(fragment, to_ranges(sorted(touched)))
             case _:
                 # A fragment of its own takes the place of this one.
                 touched = []
@@ -104,15 +123,25 @@ class _Before:
             if position not in self._messages:
                 self._messages[position] = fragment.messages.get(position)
                 for what, table in fragment.notes.items():
-                    if position in table:
+                    if what != NOTE_EXPIRES and position in table:
                         self._notes.setdefault(what, {})[position] = table[position]
+
+    def _note_times(self, fragment: RecoveredFragment, ranges: list[Range]) -> None:
+        """Keeps the times of messages between these positions."""
+        times = fragment.notes.get(NOTE_EXPIRES)
+        touched = minus(ranges, self._touched)
+        if isinstance(times, Steps):
+            self._steps += [step for each in touched for step in times.between(*each)]
+        self._touched += touched
 
     def _within(self, fragment: RecoveredFragment, ranges: list[Range]) -> list[int]:
         """What of the ranges is there that can be gone: of bare ones, notes."""
+        self._note_times(fragment, ranges)
         if fragment.bare is None:
             return within(ranges, fragment.messages)
         self._was += [fragment.bare.was(first, last) for first, last in ranges]
-        return [position for table in fragment.notes.values() for position in within(ranges, table)]
+        others = [table for what, table in fragment.notes.items() if what != NOTE_EXPIRES]
+        return [position for table in others for position in within(ranges, table)]
 
     def put_back(self, fragment: RecoveredFragment) -> None:
         """Undoes what was changed since."""
@@ -123,11 +152,18 @@ class _Before:
             fragment.messages.pop(position, None)
             if message is not None:
                 fragment.messages[position] = message
-        for table in fragment.notes.values():
-            for position in self._messages:
-                table.pop(position, None)
+        for what, table in fragment.notes.items():
+            if what != NOTE_EXPIRES:
+                forget_within(table, self._messages)
         for what, values in self._notes.items():
-            fragment.notes.setdefault(what, {}).update(values)
+            table_of(fragment.notes, what).update(values)
+        if self._touched:
+            times = Steps(fragment.notes.get(NOTE_EXPIRES))
+            for first, last in self._touched:
+                times.forget(first, last)
+            for first, last, when_ms in self._steps:
+                times.add(first, last, when_ms)
+            fragment.notes[NOTE_EXPIRES] = times
         for what in [what for what, table in fragment.notes.items() if not table]:
             del fragment.notes[what]
         for origin, number in self._origins.items():
@@ -248,8 +284,7 @@ def _remove(fragment: RecoveredFragment, ranges: list[Range]) -> None:
     if fragment.bare is not None:
         for first, last in ranges:
             fragment.bare.forget(first, last)
-        for table in list(fragment.notes.values()):
-            forget_notes(fragment.notes, within(ranges, table))
+        forget_between(fragment.notes, ranges)
         return
     gone = within(ranges, fragment.messages)
     forget_notes(fragment.notes, gone)

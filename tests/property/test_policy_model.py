@@ -179,7 +179,7 @@ class PolicyMachine(RuleBasedStateMachine):
         while expire(self.fragment, self.now_ms + 1, most) == most:
             pass
         over = [e for e in self.ready() if e.expires is not None and e.expires <= self.now_ms]
-        self.die(over, EXPIRED)
+        self.die([entry for entry in over if self.may_die(entry)], EXPIRED)
 
     @rule(most=st.sampled_from([1, 3, 1_000]))
     def cut(self, most: int) -> None:
@@ -190,7 +190,7 @@ class PolicyMachine(RuleBasedStateMachine):
             self.die(ready[:1], TOO_LONG)
 
     def may_die(self, entry: Entry) -> bool:
-        """Whether a message that is one too many can die now."""
+        """Whether a message that is one too many, or too old, can die now."""
         return True
 
     def is_too_long(self, ready: list[Entry]) -> bool:
@@ -216,6 +216,7 @@ class PolicyMachine(RuleBasedStateMachine):
             FRAGMENT, self.fragment.reign + 1, durable=True, recording=True, policy=self.policy,
             messages=self.replica.in_order(), origins=self.replica.origins,
             notes=self.replica.notes, unix_ms=self.now_ms, stowed=list(self.replica.stowed),
+            scratched=list(self.replica.scratched),
         )  # fmt: skip
         for entry in self.entries:
             if entry.holder == DELAYED and entry.due is not None and entry.due <= self.now_ms:

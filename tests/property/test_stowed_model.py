@@ -72,7 +72,8 @@ class StowedMachine(FragmentMachine):
         """Some are to be written to a scratch file, which takes a while."""
         after = data.draw(st.sampled_from([0, 0, *self.bodies()]))
         fresh = self.fragment.fresh
-        positions, messages = fresh.beyond(keep, after, size, 1_000, not self.durable)
+        through = data.draw(st.sampled_from([self.fragment.last, *self.bodies()]))
+        positions, messages = fresh.beyond(keep, after, size, 1_000, not self.durable, through)
         assert messages == [self.bodies()[position] for position in positions]
         assert all(position > after for position in positions)
         assert not (self.durable and any(map(is_persistent, messages)))

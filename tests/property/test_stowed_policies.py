@@ -2,7 +2,8 @@
 
 Whatever a policy asks is done as if all bodies were in memory all along, but for one thing: what is
 to become a dead letter, and is on disk alone, dies when it has been read; so a queue may be longer
-than it should be until then. Without a dead-letter exchange it goes unread.
+than it should be until then, and have some whose time is over. Without a dead-letter exchange these
+go unread.
 """
 
 from hypothesis import settings
@@ -10,6 +11,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import initialize, precondition, rule
 
 from fedq.core.ids import NodeId
+from fedq.core.message import is_persistent
 from fedq.core.policy import QueuePolicy
 from fedq.core.ranges import from_ranges
 from fedq.fragments.runs import ON_DISK
@@ -22,13 +24,14 @@ class StowedPolicyMachine(PolicyMachine):
 
     def __init__(self) -> None:
         super().__init__()
-        #: What the disk has: all persistent messages that there ever were.
+        #: What there ever was: the journal has what is persistent, a scratch file some others.
         self.disk: dict[int, bytes] = {}
+        self.scratched: set[int] = set()
 
     @initialize(policy=policies)
     def begin(self, policy: QueuePolicy) -> None:
-        """Where a policy looks at each message none is stowed."""
-        super().begin(policy._replace(message_ttl_ms=None, max_bytes=None, max_priority=0))
+        """Where a policy looks at more of each message than its time and size none is stowed."""
+        super().begin(policy._replace(max_priority=0))
 
     def mode_of(self, number: int) -> int:
         """One of seven is transient."""
@@ -47,6 +50,23 @@ class StowedPolicyMachine(PolicyMachine):
         self.fragment.fresh.stow(self.fragment.last, keep)
         if copy:
             self.replica.stow(self.replica.mark(), 1_000)
+
+    @precondition(lambda self: may_stow(self.fragment))
+    @rule(size=st.sampled_from([1, 200]), copy=st.booleans())
+    def scratch(self, size: int, copy: bool) -> None:
+        """What is not persistent leaves memory, too."""
+        positions, messages = self.fragment.fresh.beyond(
+            0, 0, size, 1_000, False, self.fragment.last
+        )
+        assert messages == [self.disk[position] for position in positions]
+        assert not any(map(is_persistent, messages))
+        if positions:
+            self.fragment.fresh.let_go(positions[0], positions[-1], 0, 0)
+            self.scratched.update(positions)
+        found = self.replica.for_scratch(size, 1_000) if copy else {}
+        if found:
+            self.replica.scratch(sorted(found))
+            self.scratched.update(found)
 
     @precondition(lambda self: waits_for_disk(self.fragment))
     @rule(data=st.data(), count=st.integers(1, 6))
@@ -99,7 +119,8 @@ class StowedPolicyMachine(PolicyMachine):
     @rule()
     def fail_over(self) -> None:
         super().fail_over()
-        if self.fragment.shut:
+        if self.fragment.shut or self.policy.max_bytes is not None:
+            # Sizes of what is on disk alone are estimated until then.
             self.read_all()
 
     def copy_holds_the_same(self) -> None:
@@ -109,6 +130,9 @@ class StowedPolicyMachine(PolicyMachine):
             self.replica.apply(record.data)
         held = dict(self.replica.in_order())
         held.update(dict.fromkeys(from_ranges(self.replica.stowed.ranges()), ON_DISK))
+        held.update(dict.fromkeys(from_ranges(self.replica.scratched.ranges()), ON_DISK))
+        away = [*self.away(), *from_ranges(self.replica.scratched.ranges())]
+        assert all(is_persistent(self.disk[p]) or p in self.scratched for p in away)
         assert sorted(held) == list(self.fragment.messages)
         assert all(not m or m == self.disk[p] for p, m in held.items())
         live = {what: table for what, table in self.replica.notes.items() if table}

@@ -20,7 +20,7 @@ from fedq.fragments.seen import take_up_seen
 from fedq.fragments.stowed import StowedRanges, Stretch
 from fedq.fragments.streams import places_of
 from fedq.journal.events import Seen
-from fedq.journal.notes import Notes
+from fedq.journal.notes import Notes, copy_of, forget_between
 from fedq.journal.records import NOTE_DEAD, encode_drop, encode_whole
 from fedq.journal.recovered import RecoveredFragment
 from fedq.node.containment.rehearsal import failure_of
@@ -342,12 +342,14 @@ class FragmentRoles:
             old = primary.fragment
             here = dict(old.messages.pairs())
             stowed, scratched = StowedRanges(old.stowed), StowedRanges(old.scratched)
+            notes = copy_of(old.notes)
             for first, last in primary.damaged:
                 # What this node cannot read it does not have.
                 stowed.forget(first, last)
                 scratched.forget(first, last)
+            forget_between(notes, primary.damaged)
             return Copy(
-                here, old.origins, old.notes, old.last, stowed=list(stowed),
+                here, old.origins, notes, old.last, stowed=list(stowed),
                 scratched=list(scratched), readers=places_of(old.log),
             )  # fmt: skip
         backup = state.backups.get(fragment)

@@ -18,12 +18,13 @@ from collections import deque
 from typing import Final
 
 from fedq.core.ids import FragmentId
-from fedq.core.limits import KIB, MIB
+from fedq.core.limits import DEAD_LETTERS_MAX, KIB, MIB
 from fedq.core.ranges import count, join_overlapping, to_ranges
 from fedq.fragments.fragment import Fragment
 from fedq.fragments.stowing import (
     fill,
     is_in_journal,
+    is_over,
     lose,
     missing,
     next_absent,
@@ -155,7 +156,7 @@ class ReadingBack:
             room = max(room, 1)
         while room > 0 and len(reading.under_way) < _READS_MAX:
             wanted = fragment.fresh.stowed_after(reading.asked_through)
-            if wanted is None:
+            if wanted is None or self._waits_to_die(fragment, wanted[0]):
                 return
             places = self._places_of(reading, wanted[0])
             if not places:
@@ -165,6 +166,12 @@ class ReadingBack:
             self._ask(reading, place, wanted[0])
             reading.asked_through = place.last
             room -= place.length
+
+    def _waits_to_die(self, fragment: Fragment, position: int) -> bool:
+        """Whether a message is to become a dead letter, and too many are waiting to be one."""
+        if len(fragment.out.dead) < DEAD_LETTERS_MAX:
+            return False
+        return is_over(fragment, position, self.state.unix_ms)
 
     def _seek_next(self, reading: Reading) -> None:
         """Looks for what all waits for, and was not where it was looked for; or gives it up.

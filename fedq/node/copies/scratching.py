@@ -77,10 +77,12 @@ class Scratching:
         holder: Fragment | Replica
         if primary is not None and may_scratch(primary.fragment):
             holder = primary.fragment
-            any_kind = not holder.recorder.durable and not primary.replication.sparing
+            durable = holder.recorder.durable
+            any_kind = not durable and not primary.replication.sparing
+            has_rest = durable and state.synced >= primary.begun_chunk
             positions, messages = holder.fresh.beyond(
                 kept_bytes(state), self._reading.asked_through(fragment), size,
-                _LOOK_MAX, any_kind,
+                _LOOK_MAX, any_kind, primary.mark.safe if has_rest else 0,
             )  # fmt: skip
         elif backup is not None and not backup.failed and self._may_go(fragment, backup):
             holder = backup.replica

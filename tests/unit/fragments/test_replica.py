@@ -57,10 +57,21 @@ def test_notes_of_transient_messages_stay_out_of_the_journal() -> None:
     assert made.notes == {NOTE_EXPIRES: {2: 7_000}, NOTE_RETURNS: {1: 1}}
 
 
-def test_notes_of_messages_in_scratch_files_stay_with_them_and_out_of_the_journal() -> None:
+def test_what_has_a_time_may_leave_memory_and_what_has_a_past_stays() -> None:
     made = Replica(ONE, durable=True)
     made.apply(three(persistent=False))
-    assert made.scratch([1, 2, 3]) == 3 - len(made.notes[NOTE_EXPIRES])
+    made.apply(encode_note(ONE, 1, 4, NOTE_RETURNS, {1: 1}))
+    assert made.scratch([1, 2, 3]) == 2
+    assert made.notes == {NOTE_EXPIRES: {2: 7_000}, NOTE_RETURNS: {1: 1}}
+    made = replica()
+    made.apply(encode_note(ONE, 1, 4, NOTE_RETURNS, {1: 1}))
+    assert made.stow(made.mark(), 10) == 2
+    assert list(made.messages) == [1]
+    made.apply(encode_settle(ONE, 1, 5, [(2, 3)]))
+    assert made.notes == {NOTE_RETURNS: {1: 1}}
+
+
+def test_notes_of_messages_in_scratch_files_stay_with_them_and_out_of_the_journal() -> None:
     made = Replica(ONE, durable=True, scratched=[(1, 3, 30)])
     assert made.apply(encode_note(ONE, 1, 4, NOTE_RETURNS, {1: 1})) == Applied(False, False)
     assert made.notes == {NOTE_RETURNS: {1: 1}}

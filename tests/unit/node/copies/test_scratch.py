@@ -2,6 +2,7 @@
 
 import pytest
 
+from fedq.amqp.content import NO_PROPERTIES
 from fedq.amqp.methods import (
     BasicAck,
     BasicGet,
@@ -18,10 +19,12 @@ from fedq.amqp.methods import (
 )
 from fedq.amqp.values import FieldTable
 from fedq.core.ids import NodeId
+from fedq.core.ranges import count
 from fedq.node.copies.scratching import RETRY_MS
 from fedq.node.records.roles import UNREAD_MS_MAX
+from tests.unit.amqp.wire import publish as publish_bytes
 from tests.unit.node.copies.test_long_queues import SMALL, body, count_of, drained
-from tests.unit.node.harness import Client, Cluster
+from tests.unit.node.harness import PERSISTENT, Client, Cluster
 
 
 def filled(
@@ -222,3 +225,60 @@ def test_a_start_begins_without_them() -> None:
     client.ask(ConfirmSelect(), ConfirmSelectOk)
     publish(cluster, client, range(200))
     assert drained(cluster, client, 200) == [body(number) for number in range(200)]
+
+
+def publish_mixed(cluster: Cluster, client: Client, numbers: range) -> None:
+    """Publishes twenty at a time in one piece; one of three is persistent."""
+    kinds = {True: PERSISTENT, False: NO_PROPERTIES}
+    for start in range(numbers.start, numbers.stop, 20):
+        part = range(start, min(start + 20, numbers.stop))
+        pieces = [
+            publish_bytes(1, "", "q", body(number).encode(), kinds[number % 3 == 0], 0)
+            for number in part
+        ]
+        client.write(b"".join(pieces))
+        cluster.wait_for(lambda: client.has(BasicAck))
+        client.take(BasicAck)
+        cluster.pass_ms(600)
+
+
+@pytest.mark.parametrize("nodes", [1, 3])
+def test_what_comes_mixed_leaves_memory_each_its_own_way(nodes: int) -> None:
+    cluster = Cluster(nodes, **SMALL)
+    client = filled(cluster, 0, arguments={"x-fedq-replicas": nodes})
+    publish_mixed(cluster, client, range(300))
+    primary = cluster.primary_of("q")
+    (found,) = cluster.node(primary).state.primaries.values()
+    fragment = found.fragment
+    held = sum(len(message) for _, message in fragment.messages.pairs())
+    assert held < 8_000
+    stretches = [(first, last) for first, last, _ in fragment.stowed]
+    assert count(stretches) > 50
+    assert count([(first, last) for first, last, _ in fragment.scratched]) > 100
+    for backup in [b for n in cluster.hosts for b in cluster.node(n).state.backups.values()]:
+        assert backup.replica.bytes_in_memory < 8_000
+    if nodes > 1:
+        cluster.kill(primary)
+        cluster.wait_for(lambda: cluster.primary_of("q") != primary, 30_000)
+        client = cluster.client(cluster.primary_of("q"))
+    got = drained(cluster, client, 300, no_ack=False)
+    assert [each.removeprefix("again: ") for each in got] == [body(n) for n in range(300)]
+
+
+def test_of_what_came_mixed_a_start_finds_what_is_persistent() -> None:
+    cluster = Cluster(1, **SMALL)
+    client = filled(cluster, 0)
+    publish_mixed(cluster, client, range(300))
+    for _ in range(3):
+        client.ask(BasicGet("q", no_ack=True), BasicGetOk)
+    # Checkpoints, and segments that are moved, keep no more than that.
+    publish(cluster, client, range(300, 320), persistent=True)
+    cluster.kill("n1")
+    cluster.start("n1")
+    cluster.pass_ms(2_000)
+    assert cluster.node("n1").state.messages_lost == 0
+    client = cluster.client()
+    got = drained(cluster, client, 119)
+    assert [each.removeprefix("again: ") for each in got] == [
+        body(number) for number in [*range(3, 300, 3), *range(300, 320)]
+    ]
