@@ -358,18 +358,14 @@ class Replica:
         """
         before = self.stowed.count
         self.edits += 1
-        for first, last, size in self._unread.stow(mark.top, most):
+        whole, mixed = self._unread.stow(mark.top, most)
+        for first, last, size in whole:
             self.stowed.add(first, last, size)
-        self._read_mixed(mark.top, most)
-        self._stow_read(self._to_stow.take(most, mark.arrived))
-        return self.stowed.count - before
-
-    def _read_mixed(self, through: int, most: int) -> None:
-        """Keeps singly what came with both kinds in one record: the kinds leave memory apart."""
-        mixed = self._unread.mixed(through, most)
         if mixed:
             self._keep_singly(mixed)
             self.sorted = False
+        self._stow_read(self._to_stow.take(most, mark.arrived))
+        return self.stowed.count - before
 
     def _stow_read(self, positions: list[int]) -> None:
         """Lets go of those that are kept singly: the others stay until a note of them goes."""

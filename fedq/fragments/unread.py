@@ -158,55 +158,38 @@ class Unread:
             break
         return persistent, read
 
-    def stow(self, through: int, most: int) -> list[tuple[int, int, int]]:
+    def stow(self, through: int, most: int) -> tuple[list[tuple[int, int, int]], dict[int, bytes]]:
         """Takes out batches up to a position that are persistent throughout: the disk has them.
 
-        Of at most so many batches; the others stay, and are not looked at again. Returns their
-        first and last positions, and their bytes.
+        Of at most so many batches; the others stay, and are not looked at again, but for those that
+        are persistent in part: their messages are to leave memory one by one. Returns the first and
+        last positions of batches, and their bytes; and messages of those in part.
         """
         stowed: list[tuple[int, int, int]] = []
+        mixed: dict[int, bytes] = {}
         batches = self._batches
         batches.rotate(-self._stays)
         for _ in range(min(most, len(batches) - self._stays)):
             batch = batches[0]
             if batch.outline.last_position > through:
                 break
-            if not batch.may_be_stowed():
+            may_go = batch.may_be_stowed()
+            if not may_go and not (batch.persistent and batch.has_no_past()):
                 batches.rotate(-1)
                 self._stays += 1
                 continue
             batches.popleft()
             self._kept -= self._stays < self._kept
             size = batch.size()
-            stowed.append((batch.first, batch.outline.last_position, size))
+            if may_go:
+                stowed.append((batch.first, batch.outline.last_position, size))
+            else:
+                mixed |= batch.read()
             self.bytes_held -= size
             self.count -= batch.left
             batch.gone += batch.left
         batches.rotate(self._stays)
-        return stowed
-
-    def mixed(self, through: int, most: int) -> dict[int, bytes]:
-        """Takes out messages up to a position of batches that are persistent in part.
-
-        Of at most so many batches, those without a time or a past: their messages are to leave
-        memory one by one.
-        """
-        found: dict[int, bytes] = {}
-        kept: deque[Batch] = deque()
-        for _ in range(min(most, len(self._batches))):
-            batch = self._batches[0]
-            if batch.outline.last_position > through:
-                break
-            self._batches.popleft()
-            if not batch.persistent or batch.may_be_stowed() or not batch.has_no_past():
-                kept.append(batch)
-                continue
-            self.bytes_held -= batch.size()
-            self.count -= batch.left
-            found |= batch.read()
-            batch.gone += batch.left
-        self._batches.extendleft(reversed(kept))
-        return found
+        return stowed, mixed
 
     def transient(self, size: int, most: int, durable: bool) -> dict[int, bytes]:
         """The messages of the next batches of which the journal has nothing.

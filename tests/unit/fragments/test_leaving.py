@@ -3,6 +3,7 @@
 from collections.abc import Iterable
 
 from fedq.core.ids import FragmentId
+from fedq.core.message import FLAG_SEEN, with_flag
 from fedq.core.ranges import count
 from fedq.fragments.leaving import Leaving
 from fedq.fragments.replica import Replica
@@ -60,11 +61,13 @@ def test_what_a_note_keeps_here_goes_with_the_note() -> None:
     assert list(replica.singles) == [3]
 
 
-def batches(replica: Replica, first: int, number: int, kinds: Iterable[bool]) -> int:
+def batches(
+    replica: Replica, first: int, number: int, kinds: Iterable[bool], flags: int = 0
+) -> int:
     """So many records, each with messages of these kinds; returns the next position."""
     kinds = list(kinds)
     for _ in range(number):
-        messages = [message(f"{first}", persistent) for persistent in kinds]
+        messages = [with_flag(message(f"{first}", persistent), flags) for persistent in kinds]
         replica.apply(encode_enqueue(ONE, 1, first, NORTH, first, messages))
         first += len(kinds)
     return first
@@ -72,18 +75,29 @@ def batches(replica: Replica, first: int, number: int, kinds: Iterable[bool]) ->
 
 def test_records_go_behind_many_that_stay() -> None:
     replica = Replica(ONE, durable=True)
-    mixed = batches(replica, 1, 50, [True, False])
-    batches(replica, mixed, 50, [True, True])
+    seen = batches(replica, 1, 50, [True, False], FLAG_SEEN)
+    batches(replica, seen, 50, [True, True])
     stow_all(replica, 100 // LOOK)
     assert stowed(replica) == 100
-    assert [batch.first for batch in replica.batches()] == list(range(1, mixed, 2))
+    assert [batch.first for batch in replica.batches()] == list(range(1, seen, 2))
     # Some in front go, and more come behind.
     replica.apply(encode_settle(ONE, 1, 300, [(1, 60)]))
     batches(replica, 301, 3, [True])
     stow_all(replica, 2)
     assert stowed(replica) == 103
-    assert [batch.first for batch in replica.batches()] == list(range(61, mixed, 2))
+    assert [batch.first for batch in replica.batches()] == list(range(61, seen, 2))
     assert replica.oldest_persistent() == 61
+
+
+def test_of_records_with_both_kinds_the_persistent_go_though_they_stand_behind_others() -> None:
+    replica = Replica(ONE, durable=True)
+    seen = batches(replica, 1, 50, [True], FLAG_SEEN)
+    after = batches(replica, seen, 20, [True, False])
+    stow_all(replica, 70 // LOOK)
+    assert stowed(replica) == 0
+    stow_all(replica, 40 // LOOK)
+    assert list(replica.stowed.ranges()) == [(p, p) for p in range(seen, after, 2)]
+    assert list(replica.singles) == list(range(seen + 1, after, 2))
 
 
 def test_what_is_to_be_written_is_found_behind_many_that_are_not() -> None:
