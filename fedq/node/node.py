@@ -229,6 +229,8 @@ class Node:
                 self.streams.reading.dispatch(queue)
             else:
                 self.consuming.flow.dispatch(queue)
+        if self.copies.reading_private.has_some():
+            self.copies.reading_private.look_at(queues)
 
     def _finish_copies(self) -> None:
         """Finishes the turn for fragments of which this node keeps copies."""
@@ -451,6 +453,7 @@ class Node:
         self.copies.scrubbing.tick()
         self.copies.ageing.tick()
         self.copies.reading.tick()
+        self.copies.reading_private.tick()
         self.streams.paging.tick()
         self.streams.naming.tick()
         if state.plan.has_news_of_dead:

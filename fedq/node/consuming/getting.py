@@ -74,7 +74,8 @@ class Getting:
     """Answers basic.get from a queue's fragments, wherever they are."""
 
     __slots__ = (
-        "_beginning", "_last", "_open", "_put_off", "readers", "settling", "state", "timers",
+        "_beginning", "_last", "_open", "_put_off", "_unread", "readers", "settling", "state",
+        "timers",
     )  # fmt: skip
 
     def __init__(
@@ -90,21 +91,27 @@ class Getting:
         self._beginning: dict[int, None] = {}
         #: Those whose clients do not read: they start over.
         self._put_off: list[Get] = []
+        #: Those of private queues whose next message has to be read.
+        self._unread: dict[Channel, tuple[Fragment, bool]] = {}
 
     def get_private(self, channel: Channel, private: PrivateQueue, no_ack: bool) -> bool:
         """Gets from a queue of this node alone: at once (true), unless very much of it is over.
 
-        Then the channel waits until that is dead.
+        Then the channel waits until that is dead; or what is next has to be read, and it waits for
+        that.
         """
         private.used_ms = self.state.now_ms
         overdue = Overdue(self, channel, private.fragment, no_ack)
-        return self.state.chores.begin(channel.client, overdue)
+        return self.state.chores.begin(channel.client, overdue) and channel not in self._unread
 
     def answer_private(self, channel: Channel, fragment: Fragment, no_ack: bool) -> bool:
         """Answers a get from a queue of this node alone, once nothing is over; false before."""
         if not self.timers.before(fragment):
             return False
         if not channel.closed and not channel.leaving:
+            if fragment.must_read and fragment.fragment_id in self.state.private_by_id:
+                self._unread[channel] = fragment, no_ack
+                return True
             if not self._answer_from(channel, fragment, no_ack):
                 self._answer_empty(channel)
             if channel.waiting:
@@ -219,7 +226,7 @@ class Getting:
     def tick(self) -> None:
         """Gets that wait for a fragment of this very node start over when it serves.
 
-        So do those whose clients had enough, when they have read.
+        So do those whose clients had enough, when they have read; and those that wait for the disk.
         """
         if self._put_off:
             self._start_over()
@@ -229,6 +236,10 @@ class Getting:
                 del self._beginning[request]
             else:
                 self._ask_again(request, get.asked)
+        unread, self._unread = self._unread, {}
+        for channel, (fragment, no_ack) in unread.items():
+            if not self.answer_private(channel, fragment, no_ack):
+                self._unread[channel] = fragment, no_ack
         for request, get in list(self._open.items()):
             if get.asked is not None and self._serves(get.asked):
                 del self._open[request]

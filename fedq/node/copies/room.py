@@ -14,6 +14,7 @@ from fedq.node.copies.mending import Mending
 from fedq.node.copies.moving import Moving
 from fedq.node.copies.questions import Questions
 from fedq.node.copies.reading_back import ReadingBack
+from fedq.node.copies.reading_private import ReadingPrivate
 from fedq.node.copies.replica_flow import ReplicaFlow
 from fedq.node.copies.scratching import Scratching
 from fedq.node.copies.scrubbing import Scrubbing
@@ -37,6 +38,7 @@ class Copies:
         "moving",
         "questions",
         "reading",
+        "reading_private",
         "replicas",
         "roles",
         "scratching",
@@ -58,7 +60,8 @@ class Copies:
         self.lending = Lending(state)
         self.reading = ReadingBack(state, self.mending)
         self.moving = Moving(state, self.mending, self.reading)
-        self.scratching = Scratching(state, self.reading)
+        self.reading_private = ReadingPrivate(state)
+        self.scratching = Scratching(state, self.reading, self.reading_private)
         self.stowing = Stowing(state, self.reading, self.scratching)
         self.scrubbing = Scrubbing(state)
         self.ageing = Ageing(state)

@@ -13,21 +13,19 @@ from collections.abc import Sequence
 from typing import Final
 
 from fedq.core.ids import FragmentId
-from fedq.core.limits import KIB, MIB
+from fedq.core.limits import MIB
 from fedq.fragments.fragment import Fragment
 from fedq.fragments.replica import Replica
 from fedq.fragments.stowing import may_scratch, missing
+from fedq.node.copies.kept import kept_bytes
 from fedq.node.copies.reading_back import ReadingBack
+from fedq.node.copies.reading_private import ReadingPrivate
 from fedq.node.records.chores import Each
 from fedq.node.records.roles import Backup
 from fedq.node.records.scratch import UNDER_WAY_BYTES_MAX
 from fedq.node.records.state import NodeState
 from fedq.wiring.cluster_map.operations import REPLICATE_PERSISTENT
 
-#: What the beginning of a line keeps: at most, at least, and in what part of memory, as a shift.
-_KEEP_BYTES_MAX: Final = 4 * MIB
-_KEEP_BYTES_MIN: Final = 64 * KIB
-_KEEP_SHIFT: Final = 6
 #: What is written in one go, at most; no more than what is read ahead.
 _PIECE_BYTES_MAX: Final = MIB
 #: Messages, or runs, that are looked at for one piece.
@@ -43,24 +41,19 @@ _SUBJECT: Final = "scratch"
 _BEYOND: Final = 1 << 64
 
 
-def kept_bytes(state: NodeState) -> int:
-    """What the beginning of each line keeps in memory: less where there are many of them."""
-    settings = state.settings
-    if settings.read_ahead_bytes:
-        return settings.read_ahead_bytes
-    lines = len(state.primaries) + len(state.backups)
-    most = min(settings.memory_bytes_max >> _KEEP_SHIFT, _KEEP_BYTES_MAX)
-    return max(_KEEP_BYTES_MIN, min(most, (settings.stow_above >> 1) // max(lines, 1)))
-
-
 class Scratching:
     """Lets bodies leave memory that are nowhere else."""
 
-    __slots__ = ("_idle_until_ms", "_reading", "_under_way", "goes_on", "state")
+    __slots__ = (
+        "_idle_until_ms", "_reading", "_reading_private", "_under_way", "goes_on", "state",
+    )  # fmt: skip
 
-    def __init__(self, state: NodeState, reading: ReadingBack) -> None:
+    def __init__(
+        self, state: NodeState, reading: ReadingBack, reading_private: ReadingPrivate
+    ) -> None:
         self.state = state
         self._reading = reading
+        self._reading_private = reading_private
         #: For which fragments a piece is on its way: one for each.
         self._under_way: dict[FragmentId, _Piece] = {}
         self._idle_until_ms = 0
@@ -89,6 +82,11 @@ class Scratching:
             found = holder.for_scratch(size, _LOOK_MAX)
             positions = sorted(found)
             messages = [found[position] for position in positions]
+        elif (private := state.private_by_id.get(fragment)) is not None:
+            holder = private.fragment
+            if not may_scratch(holder):
+                return
+            positions, messages = holder.fresh.beyond(kept_bytes(state), 0, size, _LOOK_MAX, True)
         else:
             return
         if positions:
@@ -135,6 +133,11 @@ class Scratching:
             state.risk.begin()
             backup.replica.scratch(positions)
             state.risk.end()
+        elif (private := state.private_by_id.get(fragment)) is not None:
+            state.risk.begin()
+            private.fragment.fresh.let_go(positions[0], positions[-1], kept_bytes(state), 0)
+            state.risk.end()
+            self._reading_private.begin(private)
         if self.goes_on:
             self.write_some(fragment)
 
@@ -164,8 +167,11 @@ class Scratching:
         """Forgets what a fragment needs no more of its scratch files."""
         state = self.state
         primary, backup = state.primaries.get(fragment), state.backups.get(fragment)
+        private = state.private_by_id.get(fragment)
         if primary is not None:
             lowest = _lowest_on_disk(primary.fragment)
+        elif private is not None:
+            lowest = _lowest_on_disk(private.fragment)
         elif backup is not None:
             lowest = backup.replica.scratched.first
         elif fragment in state.recovered:

@@ -11,9 +11,10 @@ from typing import Final, NamedTuple
 
 from fedq.core.ids import FragmentId
 from fedq.fragments.replica import Mark, Replica
-from fedq.fragments.stowing import may_stow
+from fedq.fragments.stowing import may_scratch, may_stow
+from fedq.node.copies.kept import kept_bytes
 from fedq.node.copies.reading_back import ReadingBack
-from fedq.node.copies.scratching import Scratching, kept_bytes
+from fedq.node.copies.scratching import Scratching
 from fedq.node.records.roles import Backup, Primary
 from fedq.node.records.state import NodeState
 
@@ -51,6 +52,10 @@ class Stowing:
             held_here = primary.fragment.bytes_held - primary.fragment.fresh.stowed_bytes
             if held_here > keep and may_stow(primary.fragment):
                 sizes.append((held_here, fragment))
+        for private in state.nonempty_private.values():
+            held_here = private.fragment.bytes_held - private.fragment.fresh.stowed_bytes
+            if held_here > keep and may_scratch(private.fragment):
+                sizes.append((held_here, private.fragment.fragment_id))
         if sizes:
             state.chores.add(self, _Stowing(self, [each for _, each in sorted(sizes)]))
 
@@ -71,6 +76,8 @@ class Stowing:
             gone = self._stow_copy(fragment, backup) if backup.replica.durable else 0
         elif primary is not None and may_stow(primary.fragment):
             gone = self._stow_line(primary) if primary.fragment.recorder.durable else 0
+        elif fragment in state.private_by_id:
+            gone = 0
         else:
             return False
         state.work.spend(gone >> _LOOK_SHIFT)

@@ -1,0 +1,24 @@
+"""How much of a line that has bodies on disk alone is kept in memory: its beginning.
+
+Inputs: what the node may hold, how many lines it has. Output: bytes.
+"""
+
+from typing import Final
+
+from fedq.core.limits import KIB, MIB
+from fedq.node.records.state import NodeState
+
+#: What the beginning of a line keeps: at most, at least, and in what part of memory, as a shift.
+_KEEP_BYTES_MAX: Final = 4 * MIB
+_KEEP_BYTES_MIN: Final = 64 * KIB
+_KEEP_SHIFT: Final = 6
+
+
+def kept_bytes(state: NodeState) -> int:
+    """What the beginning of each line keeps in memory: less where there are many of them."""
+    settings = state.settings
+    if settings.read_ahead_bytes:
+        return settings.read_ahead_bytes
+    lines = len(state.primaries) + len(state.backups)
+    most = min(settings.memory_bytes_max >> _KEEP_SHIFT, _KEEP_BYTES_MAX)
+    return max(_KEEP_BYTES_MIN, min(most, (settings.stow_above >> 1) // max(lines, 1)))
