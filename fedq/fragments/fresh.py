@@ -485,17 +485,16 @@ class Fresh(Runs):
     def check(self) -> None:
         """Asserts the invariants."""
         self._check()
-        at_hand: int | None = None
-        seen = stowed = size = 0
+        at_hand, seen, stowed, size = -1, 0, 0, 0
         firsts = [run.first for run in self._live() if run.stowed]
         assert not firsts or self.first_stowed == firsts[0]
         for run in self._live():
             assert None not in run.messages
             assert run.holder is None
             if run.stowed:
-                at_hand = seen if at_hand is None else at_hand
+                at_hand = seen if at_hand < 0 else at_hand
                 stowed += run.left
                 size += run.stowed
             seen += run.left
         assert (stowed, size) == (self.stowed_count, self.stowed_bytes)
-        assert self.at_hand == (self.count if at_hand is None else at_hand)
+        assert self.at_hand == (self.count if at_hand < 0 else at_hand)
