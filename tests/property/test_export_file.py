@@ -4,7 +4,7 @@ import tempfile
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from fedq.core.message import FLAG_PERSISTENT, encode, make_route
@@ -37,6 +37,7 @@ def written(path: Path, messages: list[Exported]) -> bytes:
 
 @settings(max_examples=100)
 @given(messages=MESSAGES)
+@example([exported("/", "q", 5, 1, encode(0, make_route("x", "\0ab"), b"", b""))])
 def test_what_was_written_is_read(messages: list[Exported]) -> None:
     with tempfile.TemporaryDirectory() as directory:
         path = Path(directory) / "file"

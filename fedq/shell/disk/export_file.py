@@ -107,12 +107,13 @@ def _form_of(each: Exported) -> dict[str, Any]:
 
 
 def _text(name: str) -> str:
-    """A name as text; bytes that are no UTF-8 stand as Latin letters behind a zero."""
+    """A name as text; of bytes that are no UTF-8, or begin with a zero, Latin letters behind one."""
     try:
         name.encode()
+        is_plain = not name.startswith("\0")
     except UnicodeEncodeError:
-        return "\0" + name.encode("utf-8", "surrogateescape").decode("latin-1")
-    return name
+        is_plain = False
+    return name if is_plain else "\0" + name.encode("utf-8", "surrogateescape").decode("latin-1")
 
 
 def _name(text: str) -> str:
