@@ -107,7 +107,7 @@ def _form_of(each: Exported) -> dict[str, Any]:
 
 
 def _text(name: str) -> str:
-    """A name as text; of bytes that are no UTF-8, or begin with a zero, Latin letters behind one."""
+    """A name as text; what is no UTF-8, or begins with a zero, as Latin letters behind a zero."""
     try:
         name.encode()
         is_plain = not name.startswith("\0")
