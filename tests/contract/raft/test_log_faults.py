@@ -150,7 +150,8 @@ def test_repeated_frames_change_nothing(tmp_path: Path) -> None:
         await cluster.agreed(commands)
         assert [m.log.truncations for m in cluster.members.values()] == [0, 0, 0]
 
-    run(tmp_path, scenario)
+    # A new leader cuts off what the old one had not agreed: on a busy machine there may be one.
+    run(tmp_path, scenario, patient=2)
 
 
 def test_one_repeated_vote_does_not_elect(tmp_path: Path) -> None:
