@@ -20,7 +20,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.patience(120)]
 MIB = 1 << 20
 ONE_COPY = {"x-fedq-replicas": 1, "x-fedq-fragments": 1}
 #: Each of these is held singly, which costs memory wherever its body is.
-SINGLY = {**ONE_COPY, "x-message-ttl": 3_600_000}
+SINGLY = {**ONE_COPY, "x-max-priority": 5}
 
 
 @contextmanager
