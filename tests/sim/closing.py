@@ -25,6 +25,8 @@ from tests.sim.world import MS, SECOND, World
 
 #: A drain that has had nothing for so long asks whether anything is left.
 IDLE_US = 400 * MS
+#: The same where some of it may have to be read from a disk that fails, and then from other nodes.
+UNREAD_IDLE_US = 2 * SECOND
 DRAIN_LIMIT_US = 15 * SECOND
 
 
@@ -63,6 +65,7 @@ class Drainer(Actor):
         self.received = 0
         self._last_us = 0
         self._consuming = False
+        self.idle_us = IDLE_US
 
     def script(self) -> Script[None]:
         begun_us = self.world.now_us
@@ -71,7 +74,7 @@ class Drainer(Actor):
             self._consuming = True
             yield from self.call(BasicConsume(self.queue, "drain"), BasicConsumeOk)
             self._last_us = self.world.now_us
-            while self.world.now_us - self._last_us < IDLE_US:
+            while self.world.now_us - self._last_us < self.idle_us:
                 yield IDLE_US // 4
                 if self.world.now_us - begun_us > DRAIN_LIMIT_US:
                     self.ledger.broken(f"liveness: {self.queue} does not run dry")
