@@ -32,6 +32,8 @@ _TOO_MANY: Final = 1 << 30
 _LOST_MAX: Final = 255
 #: What a disk has failed to read is read anew every so often.
 _RETRY_MS: Final = 500
+#: Queues that are looked at for a unit of work, as a shift.
+_LOOK_SHIFT: Final = 2
 #: Bytes that are taken in for a unit of work, as a shift.
 _BYTES_SHIFT: Final = 11
 
@@ -80,7 +82,9 @@ class ReadingPrivate:
 
     def tick(self) -> None:
         """Looks at all of them: some may have had to wait for others, or for the disk."""
-        for reading in list(self._readings.values()):
+        readings = list(self._readings.values())
+        self.state.work.spend(len(readings) >> _LOOK_SHIFT)
+        for reading in readings:
             self._look(reading)
 
     def _look(self, reading: _Reading) -> None:

@@ -22,6 +22,7 @@ from fedq.fragments.fragment import Fragment
 from fedq.node.records.roles import UNREAD_MS_MAX
 from tests.unit.amqp.wire import Content
 from tests.unit.node.copies.test_long_queues import SMALL, body, drained, publish
+from tests.unit.node.copies.test_scratch import spoil
 from tests.unit.node.harness import Client, Cluster
 
 
@@ -129,13 +130,7 @@ def test_what_becomes_a_dead_letter_is_read_first(arguments: FieldTable) -> None
 def test_what_cannot_be_read_is_lost_by_name_and_the_rest_goes_on(damage: str) -> None:
     cluster = Cluster(1, **SMALL)
     client = filled(cluster, 300)
-    wanted = body(150).encode()
-    scratch = cluster.hosts[NodeId("n1")].scratch.files
-    data = next(data for data in scratch.values() if wanted in data)
-    if damage == "rot":
-        data[data.index(wanted)] ^= 1
-    else:
-        del data[data.index(wanted) :]
+    spoil(cluster, 150, damage)
     got = drained(cluster, client, 120)
     cluster.pass_ms(UNREAD_MS_MAX + 12_000)
     got += client.deliveries()

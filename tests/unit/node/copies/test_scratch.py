@@ -47,6 +47,17 @@ def publish(cluster: Cluster, client: Client, numbers: range, persistent: bool =
         cluster.pass_ms(600)
 
 
+def spoil(cluster: Cluster, number: int, damage: str) -> None:
+    """Damages a message in a scratch file: "rot" of one bit, or all from there on is "gone"."""
+    wanted = body(number).encode()
+    scratch = cluster.hosts[NodeId("n1")].scratch.files
+    data = next(data for data in scratch.values() if wanted in data)
+    if damage == "rot":
+        data[data.index(wanted)] ^= 1
+    else:
+        del data[data.index(wanted) :]
+
+
 def scratched(cluster: Cluster, name: str = "n1") -> int:
     """How many messages a node has in scratch files alone, of those it serves and copies."""
     state = cluster.node(name).state
@@ -158,13 +169,7 @@ def test_nothing_is_written_while_the_disk_is_low() -> None:
 def test_what_cannot_be_read_is_lost_by_name_and_the_rest_goes_on(damage: str) -> None:
     cluster = Cluster(1, **SMALL)
     client = filled(cluster, 300)
-    wanted = body(150).encode()
-    scratch = cluster.hosts[NodeId("n1")].scratch.files
-    data = next(data for data in scratch.values() if wanted in data)
-    if damage == "rot":
-        data[data.index(wanted)] ^= 1
-    else:
-        del data[data.index(wanted) :]
+    spoil(cluster, 150, damage)
     got = drained(cluster, client, 120)
     # A disk that fails is asked again for a while.
     cluster.pass_ms(UNREAD_MS_MAX + 2_000)
