@@ -27,6 +27,8 @@ COMPILERS: Final = ("cc", "gcc", "clang")
 BENCH_SECONDS: Final = 2.0
 #: How long a node may take until it answers.
 START_S: Final = 30.0
+#: How long a command may take: one that hangs must not keep the CI.
+COMMAND_S: Final = 1_200.0
 
 
 def main() -> int:
@@ -137,7 +139,7 @@ def _run(command: list[Any], folder: Path) -> str:
     words = [str(each) for each in command]
     done = subprocess.run(
         words, cwd=folder, env=_environment(), text=True, check=False,
-        capture_output=True,
+        capture_output=True, timeout=COMMAND_S,
     )  # fmt: skip
     if done.returncode:
         raise SystemExit(f"{' '.join(words)}\n{done.stdout}\n{done.stderr}")

@@ -211,9 +211,11 @@ class Entries:
 class Places:
     """The index of one segment."""
 
-    __slots__ = ("_arrived", "_copied", "_fresh", "size")
+    __slots__ = ("_arrived", "_copied", "_fresh", "_stretch", "size")
 
-    def __init__(self) -> None:
+    def __init__(self, stretch_bytes: int = STRETCH_BYTES) -> None:
+        """`stretch_bytes`: as far as records are taken together."""
+        self._stretch = stretch_bytes
         self._arrived: dict[FragmentId, Entries] = {}
         self._copied: dict[FragmentId, Entries] = {}
         #: One that has something of the chunk under way; it knows the others.
@@ -226,7 +228,7 @@ class Places:
     ) -> None:
         """Notes whole records up to byte `stop`, so many bytes, behind all that were noted."""
         entries = (self._copied if copied else self._arrived).get(fragment)
-        if entries is not None and first > entries.last and stop - entries.offset <= STRETCH_BYTES:
+        if entries is not None and first > entries.last and stop - entries.offset <= self._stretch:
             entries.count += last - first + 1
             entries.last = last
             entries.taken += length

@@ -30,13 +30,15 @@ from fedq.core import limits
 from fedq.core.ids import FragmentId
 from fedq.core.ranges import Range, count_within
 from fedq.journal.marks import MARK_BYTES, mark_bytes
-from fedq.journal.places import Place, Places
+from fedq.journal.places import STRETCH_BYTES, Place, Places
 from fedq.journal.records import encode_checkpoint
 
 #: No segment with a KEEP goes before the copy is whole: until then its fragment lives from 0 on.
 KEEP_POSITION: Final = 1
 #: What a message takes in a record of copied ones, beside its bytes.
 COPY_BYTES_EACH: Final = 12
+#: Records are taken together up to this part of a segment, as a shift.
+_STRETCH_SHIFT: Final = 3
 
 
 class Chunk:
@@ -134,7 +136,7 @@ class SegmentPlan:
         self._bytes_max = bytes_max
         #: Full segments, oldest first.
         self._old = deque(recovered)
-        self._active = Segment(self._old[-1].number + 1 if self._old else 1, nonce=nonce)
+        self._active = self._open(self._old[-1].number + 1 if self._old else 1, nonce)
         #: The segment before, until the disk hears of the one being filled.
         self._full: Segment | None = None
         #: The newest segment that the disk knows of.
@@ -405,8 +407,7 @@ class SegmentPlan:
         """The segments that may be deleted now, oldest first; the plan forgets them.
 
         `oldest_live` gives the lowest position of a live persistent message of a fragment, or
-        None if there is none; asked as long as there is no checkpoint. Cheap when nothing is dead:
-        normally one call of it.
+        None if there is none; asked as long as there is no checkpoint, normally once.
         """
         self.has_news_of_dead = False
         # The newest one on disk always stays: its number tells the next start where to go on. What
@@ -415,9 +416,8 @@ class SegmentPlan:
         if self.checkpoint:
             # What says that they are dead is on disk: `_complete`, `moved`.
             stop = min(newest, self.checkpoint)
-            return self._forget(
-                [each for each in self._old if each.number < stop and not each.live_bytes]
-            )
+            dead = [each for each in self._old if each.number < stop and not each.live_bytes]
+            return self._forget(dead)
         number, condemned = self._condemned
         if condemned and number <= self._synced_chunk:
             self._condemned = 0, []
@@ -459,8 +459,13 @@ class SegmentPlan:
         self._finish_chunk()
         self._old.append(self._active)
         self._full = self._active
-        self._active = Segment(self._active.number + 1, nonce=self._nonce)
+        self._active = self._open(self._active.number + 1, self._nonce)
         return self._active
+
+    def _open(self, number: int, nonce: int | None) -> Segment:
+        """A segment that is yet to be filled; one as small as tests have has small stretches."""
+        stretch = 1 + (self._bytes_max >> _STRETCH_SHIFT)
+        return Segment(number, nonce=nonce, places=Places(min(STRETCH_BYTES, stretch)))
 
     def _next_mark(self) -> bytes:
         """The mark that a chunk of the active segment should begin with; empty: none."""

@@ -57,7 +57,7 @@ def _guessing(stage: Stage) -> Iterator[None]:
                 ends.wait(0.002)
         hang_up(held)
 
-    thread = threading.Thread(target=guess)
+    thread = threading.Thread(target=guess, daemon=True)
     thread.start()
     try:
         yield
@@ -108,7 +108,7 @@ def signals_to_reload_during_logins(stage: Stage) -> None:
             os.kill(stage.pid, signal.SIGHUP)
             ends.wait(0.000_1)
 
-    thread = threading.Thread(target=hang_up_signals)
+    thread = threading.Thread(target=hang_up_signals, daemon=True)
     thread.start()
     try:
         words = login() + encode_method(1, m.ChannelOpen())

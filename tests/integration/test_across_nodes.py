@@ -166,7 +166,7 @@ def test_each_channel_keeps_its_order(nodes: dict[str, Address], on: Channels, n
         connection.close()
 
     for node in nodes:
-        threads.append(threading.Thread(target=publish, args=(node,)))
+        threads.append(threading.Thread(target=publish, args=(node,), daemon=True))
         threads[-1].start()
     seen: list[list[str]] = []
     on["b"].basic_qos(prefetch_count=20)

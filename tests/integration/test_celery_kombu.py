@@ -56,7 +56,7 @@ def listening(address: str, *queues: Any) -> Iterator[Listener]:
     """A listener in a thread of its own that consumes already."""
     with Connection(address, heartbeat=4) as connection:
         listener = Listener(connection, list(queues))
-        thread = threading.Thread(target=listener.run)
+        thread = threading.Thread(target=listener.run, daemon=True)
         thread.start()
         try:
             listener.brokers.get(timeout=10)

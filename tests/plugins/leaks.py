@@ -7,6 +7,7 @@ a wider scope start belongs to all their tests. What ends by itself within `GRAC
 import asyncio
 import gc
 import os
+import sys
 import threading
 import time
 from collections.abc import Generator, Iterable, Iterator
@@ -36,6 +37,8 @@ class Watch:
         self.shared: set[str] = set()
         #: Tasks that were not done when their loop was closed.
         self.tasks: list[str] = []
+        #: How all tests went.
+        self.exit_status = 0
 
 
 watch = Watch()
@@ -146,3 +149,21 @@ def _nothing_is_left(caplog: pytest.LogCaptureFixture) -> Iterator[None]:
         record.msg, record.args, record.exc_info = record.getMessage(), None, None
     left = sorted(new_since(before)) + watch.tasks
     assert not left, "left behind: " + "; ".join(left)
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_sessionfinish(exitstatus: int) -> None:
+    """Keeps how all tests went for `pytest_unconfigure`."""
+    watch.exit_status = int(exitstatus)
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_unconfigure() -> None:
+    """Ends the process in spite of threads that a failed test has left: Python waits for them."""
+    left = [each.name for each in threading.enumerate() if not each.daemon]
+    left.remove(threading.main_thread().name)
+    if left:
+        sys.stderr.write(f"threads are left behind, and not waited for: {', '.join(left)}\n")
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(watch.exit_status or 1)

@@ -21,7 +21,7 @@ def shared():
     gate.set()
 
 def test_thread(shared):
-    kept.append(threading.Thread(target=gate.wait, daemon=True))
+    kept.append(threading.Thread(target=threading.Event().wait))
     kept[-1].start()
 
 def test_descriptor(shared):
@@ -47,6 +47,7 @@ class Run(NamedTuple):
 
     exit_code: int
     out: str
+    err: str
 
     @property
     def order(self) -> list[str]:
@@ -63,7 +64,7 @@ def pytest_in(folder: Path, *arguments: str) -> Run:
         cwd=folder, env=environment() | {"PYTHONPATH": str(ROOT)},
         capture_output=True, text=True, timeout=PATIENCE_S, check=False,
     )  # fmt: skip
-    return Run(done.returncode, done.stdout)
+    return Run(done.returncode, done.stdout, done.stderr)
 
 
 def test_whatever_is_left_behind_fails_its_test(tmp_path: Path) -> None:
@@ -76,6 +77,7 @@ def test_whatever_is_left_behind_fails_its_test(tmp_path: Path) -> None:
     wanted = [(f"test_{word}", word) for word in ("thread", "descriptor", "task")]
     assert sorted(failed) == sorted([*wanted, ("test_child", "descriptor")])
     assert "; process " in run.out
+    assert "threads are left behind, and not waited for: Thread-" in run.err
 
 
 def test_the_seed_is_the_order(tmp_path: Path) -> None:

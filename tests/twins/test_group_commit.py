@@ -23,6 +23,8 @@ DEADLINE_S = 20.0
 NAME = "fedq.shell.disk.group_commit"
 #: What a pipe holds by default, at most.
 PIPE_BYTES = 65_536
+#: What a small disk gives at a time, at least.
+PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 
 
 class Writer:
@@ -38,7 +40,8 @@ class Writer:
         self.interrupted = threading.Semaphore(0)
         self.failure: OSError | None = None
         self.is_last = False
-        self._thread = threading.Thread(target=self._run)
+        # A test that fails leaves it waiting, and must not keep the process.
+        self._thread = threading.Thread(target=self._run, daemon=True)
         self._thread.start()
 
     def _run(self) -> None:
@@ -224,7 +227,9 @@ def test_a_full_disk_is_waited_for(module: ModuleType, tmp_path: Path) -> None:
     buffers = [bytes([number]) * 3_000 for number in range(1, 9)]
     with small_disk(tmp_path / "disk", "64k") as disk:
         writer = Writer(module, files_in(disk))
-        writer.queue.push(1, 1, b"first", True)
+        # Of the next buffer a part still fits on its page, and no more, however soon it is written.
+        first = bytes(PAGE_BYTES - 1_000)
+        writer.queue.push(1, 1, first, True)
         writer.wait_written()
         filler = fill(disk)
         for number, data in enumerate(buffers, 2):
@@ -236,7 +241,7 @@ def test_a_full_disk_is_waited_for(module: ModuleType, tmp_path: Path) -> None:
         until("all is written", lambda: writer.queue.synced() == 9, DEADLINE_S)
         assert not writer.queue.is_full()
         writer.end()
-        assert (disk / "1").read_bytes() == b"first" + b"".join(buffers)
+        assert (disk / "1").read_bytes() == first + b"".join(buffers)
     assert writer.failure is None
 
 

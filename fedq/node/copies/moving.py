@@ -37,13 +37,12 @@ from fedq.node.copies.held import (
     place_of,
 )
 from fedq.node.copies.mending import Mending
-from fedq.node.copies.moving_from_disk import FromDisk
+from fedq.node.copies.moving_from_disk import FromDisk, piece_bytes_min
 from fedq.node.copies.reading_back import ReadingBack
 from fedq.node.records.state import NodeState
 from fedq.node.risk import Fault
 
-#: Bytes of a piece at least, and what one may take of the journal's bound in memory.
-PIECE_BYTES_MIN: Final = 1 << 20
+#: What a piece may take of the journal's bound in memory.
 PIECE_BYTES_MAX: Final = 8 << 20
 #: How often it is asked whether something is to be moved; and after something failed.
 _LOOK_EVERY_MS: Final = 1_000
@@ -92,10 +91,11 @@ class Moving:
             self._next_ms = state.now_ms
         if journey is None:
             journey = self._journey = self._next()
+            self._bytes_before = state.plan.bytes_written
         if journey is None:
             return
         came_in = state.plan.bytes_written - self._bytes_before
-        journey.allowance = min(max(came_in // 2, PIECE_BYTES_MIN), PIECE_BYTES_MAX)
+        journey.allowance = min(max(came_in // 2, piece_bytes_min(state)), PIECE_BYTES_MAX)
         state.chores.begin(self, _Piece(self, journey))
 
     def _next(self) -> "_Journey | None":

@@ -24,8 +24,10 @@ from fedq.node.records.reads import messages_of
 from fedq.node.records.roles import Primary
 from fedq.node.records.state import NodeState
 
-#: How much is read in one go.
-_READ_BYTES: Final = MIB
+#: Bytes of a piece at least, and of what is read in one go; but no more than this part of a
+#: segment, as a shift.
+PIECE_BYTES_MIN: Final = MIB
+_PART_SHIFT: Final = 3
 #: Bytes that are taken apart for a unit of work, as a shift.
 _BYTES_SHIFT: Final = 11
 
@@ -58,11 +60,12 @@ class FromDisk:
 
     def want(self, fragment: FragmentId, ranges: list[Range]) -> None:
         """Wants messages of a fragment (ascending), as far as this segment has them."""
+        most = piece_bytes_min(self._state)
         for place in self._state.plan.locate_in(fragment, self._segment.number):
             within = overlaps([(place.first, place.last)], ranges)
             if not within:
                 continue
-            if self._wanted and _may_join(self._wanted[-1], fragment, place):
+            if self._wanted and _may_join(self._wanted[-1], fragment, place, most):
                 _, before, known = self._wanted[-1]
                 length = place.offset + place.length - before.offset
                 joined = before._replace(
@@ -75,14 +78,16 @@ class FromDisk:
                 self._wanted.append((fragment, place, within))
 
     def ask(self, allowance: int) -> bool:
-        """Asks for the next of what is wanted, about so many bytes; false if nothing is."""
+        """Asks for the next of what is wanted, about so many bytes; false if nothing is wanted."""
+        if not self._wanted:
+            return False
         asked = 0
         while self._wanted and asked < allowance:
             fragment, place, ranges = self._wanted.pop()
             asked += place.length
             self._under_way += 1
             ask_in_pieces(self._state, place, _Piece(self, fragment, place, ranges))
-        return asked > 0
+        return True
 
     def take_read(self) -> list[tuple[FragmentId, dict[int, bytes]]]:
         """What was read since: messages by ascending position, of each piece."""
@@ -173,6 +178,11 @@ class FromDisk:
         return len(places) > 1 or any(p.segment != self._segment.number for p in places)
 
 
+def piece_bytes_min(state: NodeState) -> int:
+    """Bytes of a piece of a segment on the move, at least."""
+    return min(PIECE_BYTES_MIN, 1 + (state.settings.segment_bytes_max >> _PART_SHIFT))
+
+
 def _is_part(part: Place, place: Place) -> bool:
     """Whether a place is one of several that were put together."""
     end = place.offset + place.length
@@ -181,14 +191,14 @@ def _is_part(part: Place, place: Place) -> bool:
 
 
 def _may_join(
-    wanted: tuple[FragmentId, Place, list[Range]], fragment: FragmentId, place: Place
+    wanted: tuple[FragmentId, Place, list[Range]], fragment: FragmentId, place: Place, most: int
 ) -> bool:
-    """Whether a place is read together with the one before it."""
+    """Whether a place is read together with the one before it, so many bytes in one go."""
     known, before, ranges = wanted
     return (
         known == fragment
         and before.offset < place.offset
-        and place.offset + place.length - before.offset <= _READ_BYTES
+        and place.offset + place.length - before.offset <= most
         and ranges[-1][1] < place.first
     )
 

@@ -309,7 +309,7 @@ class LoopThread:
         assert cls._loop is None, "one after another"
         with asyncio.Runner() as runner:
             cls._loop = loop = runner.get_loop()
-            thread = threading.Thread(target=loop.run_forever)
+            thread = threading.Thread(target=loop.run_forever, daemon=True)
             thread.start()
             try:
                 yield

@@ -22,7 +22,7 @@ from fedq.core.ids import NodeId
 from fedq.fragments import alive
 from fedq.fragments.replica import Replica
 from fedq.journal.recovery import recover, salvage
-from fedq.node.copies import checkpointing, moving
+from fedq.node.copies import checkpointing, moving, moving_from_disk
 from fedq.node.copies.fragment_flow import FragmentFlow
 from fedq.node.node import Node
 from tests.unit.amqp.wire import publish as published
@@ -200,7 +200,7 @@ def test_a_segment_on_the_move_forgets_a_copy_that_is_begun_anew(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """What the old copy had, and the primary no more, does not return to the journal."""
-    monkeypatch.setattr(moving, "PIECE_BYTES_MIN", 1)
+    monkeypatch.setattr(moving_from_disk, "PIECE_BYTES_MIN", 1)
     monkeypatch.setattr(moving, "PIECE_BYTES_MAX", 1)
     monkeypatch.setattr(alive, "PIECE", 1)
     cluster = Cluster(3, segment_bytes_max=SEGMENT)

@@ -7,6 +7,7 @@ import pytest
 from fedq.amqp.methods import ConfirmSelect, ConfirmSelectOk, QueueDeclare, QueueDeclareOk
 from fedq.core.ids import NodeId
 from fedq.core.peer_messages import BodiesWanted
+from fedq.node.copies import moving_from_disk
 from tests.unit.node.copies.test_long_queues import SMALL, body, drained, filled
 from tests.unit.node.copies.test_mending import backups_of, on_disk, rot
 from tests.unit.node.harness import Cluster
@@ -87,7 +88,15 @@ def test_what_is_in_memory_is_written_anew_from_there() -> None:
     assert [each.removeprefix("again: ") for each in got] == [body(n) for n in range(300)]
 
 
-def test_what_only_this_node_had_is_lost_by_name_and_the_segment_goes() -> None:
+@pytest.mark.parametrize("piece_bytes", [1, 400, 5_000])
+def test_what_only_this_node_had_is_lost_by_name_and_the_segment_goes(
+    monkeypatch: pytest.MonkeyPatch, piece_bytes: int
+) -> None:
+    """It goes when all that can be read is elsewhere, in however small pieces it is moved.
+
+    Before, what was yet to be read was forgotten once a piece had grown beyond its size.
+    """
+    monkeypatch.setattr(moving_from_disk, "PIECE_BYTES_MIN", piece_bytes)
     cluster = Cluster(1, **BUSY)
     client = filled(cluster, 300)
     host, state = cluster.hosts[NodeId("n1")], cluster.node("n1").state
@@ -97,6 +106,7 @@ def test_what_only_this_node_had_is_lost_by_name_and_the_segment_goes() -> None:
     assert 0 < state.messages_lost <= 20
     assert any("of queue 'q'" in line and "are lost here" in line for line in host.story)
     left = 300 - state.messages_lost
+    assert len(on_disk(cluster, "n1")) == left
     assert client.ask(QueueDeclare("q", passive=True), QueueDeclareOk).message_count == left
     assert len(drained(cluster, client, left)) == left
 
