@@ -410,8 +410,7 @@ class SegmentPlan:
         None if there is none; asked as long as there is no checkpoint, normally once.
         """
         self.has_news_of_dead = False
-        # The newest one on disk always stays: its number tells the next start where to go on. What
-        # was not taken yet is not on disk, so cannot be deleted.
+        # The newest one on disk stays: its number tells the next start where to go on.
         newest = self._newest_taken
         if self.checkpoint:
             # What says that they are dead is on disk: `_complete`, `moved`.
@@ -464,8 +463,8 @@ class SegmentPlan:
 
     def _open(self, number: int, nonce: int | None) -> Segment:
         """A segment that is yet to be filled; one as small as tests have has small stretches."""
-        stretch = 1 + (self._bytes_max >> _STRETCH_SHIFT)
-        return Segment(number, nonce=nonce, places=Places(min(STRETCH_BYTES, stretch)))
+        places = Places(min(STRETCH_BYTES, 1 + (self._bytes_max >> _STRETCH_SHIFT)))
+        return Segment(number, nonce=nonce, places=places)
 
     def _next_mark(self) -> bytes:
         """The mark that a chunk of the active segment should begin with; empty: none."""
