@@ -52,6 +52,7 @@ from fedq.shell.raft.log import RaftLog
 from fedq.shell.renewal import Renewable, RenewableListener, RenewableNode, Renewal
 from fedq.shell.services import GrpcServers, Service
 from fedq.shell.turn import Effects, Turn
+from fedq.shell.turn_times import TurnTimes
 
 #: Opens a channel to the gRPC services of another member, given its name and "host:port".
 Connect = Callable[[NodeId, str], grpc.aio.Channel]
@@ -330,6 +331,12 @@ class NodeRunner:
         """The node; only after the start."""
         assert self._parts is not None
         return self._parts.node
+
+    @property
+    def turn_times(self) -> TurnTimes:
+        """What the node's turns took; only after the start."""
+        assert self._parts is not None
+        return self._parts.turn.times
 
     @property
     def raft(self) -> RaftLog:
