@@ -1,6 +1,7 @@
 """What a node cannot read from its disk it gets from another copy, and writes anew."""
 
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 
@@ -14,6 +15,9 @@ from tests.unit.node.copies.test_long_queues import SMALL, body, drained, filled
 from tests.unit.node.harness import Cluster
 
 Answer = Callable[[NodeId, BodiesWanted], None]
+
+#: As many messages as are asked for at once fit into an answer.
+LARGER: Any = {**SMALL, "segment_bytes_max": 400_000}
 
 
 def rot(cluster: Cluster, name: str, *numbers: int) -> None:
@@ -151,7 +155,7 @@ def test_a_copy_being_made_gets_what_its_primary_cannot_read_from_a_third_node()
 
 
 def test_more_than_one_question_is_asked_where_much_cannot_be_read() -> None:
-    cluster = Cluster(3, **SMALL, scrub_bytes_per_second=0)
+    cluster = Cluster(3, **LARGER, scrub_bytes_per_second=0)
     filled(cluster, 400, replicas=2)
     primary = cluster.primary_of("q")
     fragment = fragment_of(cluster, primary)
@@ -229,7 +233,7 @@ def test_who_does_not_answer_in_time_may_have_it_all_the_same() -> None:
 
 
 def test_nobody_without_a_copy_is_answered_and_questions_have_a_bound() -> None:
-    cluster = Cluster(3, **SMALL, scrub_bytes_per_second=0)
+    cluster = Cluster(3, **LARGER, scrub_bytes_per_second=0)
     filled(cluster, 300, replicas=2)
     primary = cluster.primary_of("q")
     node = cluster.node(primary)
