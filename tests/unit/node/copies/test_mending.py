@@ -8,6 +8,7 @@ import pytest
 from fedq.amqp.methods import QueueDeclare, QueueDeclareOk
 from fedq.core.ids import FragmentId, NodeId
 from fedq.core.peer_messages import Bodies, BodiesWanted
+from fedq.fragments.replica import Replica
 from fedq.fragments.runs import ON_DISK
 from fedq.journal.bodies import messages_in
 from fedq.node.copies.mending import POSITIONS_MAX, Mending
@@ -259,3 +260,30 @@ def test_nobody_without_a_copy_is_answered_and_questions_have_a_bound() -> None:
     cluster.pass_ms(200)
     answer = [each for _, _, each in cluster.overheard if isinstance(each, Bodies)][-1]
     assert (answer.positions, answer.through) == ([], 1 << 60)
+
+
+def test_what_comes_once_the_copy_is_held_otherwise_is_not_taken_for_mended() -> None:
+    """Before, a segment on the move went as if that had been written anew, and was the only place.
+
+    A copy that a start has read from the disk becomes a backup's in the same reign.
+    """
+    cluster = Cluster(3, **SMALL, scrub_bytes_per_second=0)
+    filled(cluster, 200, replicas=2)
+    backup, primary = NodeId(backups_of(cluster)[0]), NodeId(cluster.primary_of("q"))
+    fragment = fragment_of(cluster, backup)
+    copy = cluster.node(backup).state.backups[fragment]
+    served = cluster.node(primary).state.primaries[fragment].fragment
+    positions = [p for first, last, _ in copy.replica.stowed for p in range(first, last + 1)][:3]
+    cluster.node(primary).inbox._handlers[BodiesWanted] = lambda _sender, _message: None
+    done: list[tuple[list[int], bool]] = []
+    mending = cluster.node(backup).copies.mending
+    mending.ask(fragment, positions, lambda left, silent: done.append((left, silent)), fills=False)
+    cluster.settle()
+    copy.replica = Replica(
+        fragment, durable=True, messages=copy.replica.messages, stowed=list(copy.replica.stowed)
+    )
+    message = next(message for message in served.messages.values() if message)
+    answer = Bodies(fragment, served.reign, 1, positions[-1], positions, [message] * 3, b"\1\1\1")
+    mending.on_bodies(primary, answer)
+    assert done == [(positions, True)]
+    assert cluster.node(backup).state.scrub.mended == 0
