@@ -42,8 +42,8 @@ from fedq.node.records.state import NodeState
 _AHEAD_BYTES_MAX: Final = 4 * MIB
 _AHEAD_BYTES_MIN: Final = 128 * KIB
 _SHARE_SHIFT: Final = 4
-#: What is read in one go, and how many reads of a line are under way.
-_READ_BYTES: Final = MIB
+#: What is read in one go (`NodeSettings.piece_bytes`), and how many reads are under way of a line.
+_READ_BYTES_MAX: Final = MIB
 _READS_MAX: Final = 4
 #: How often something is looked for, beyond once in each place, before it is lost.
 _TRIES_MAX: Final = 3
@@ -223,9 +223,10 @@ class ReadingBack:
         return max(_AHEAD_BYTES_MIN, min(share, _AHEAD_BYTES_MAX))
 
     def _extended(self, reading: Reading, place: Place, last: int) -> Place:
-        """The place with those that follow it there, up to a position, and up to a mebibyte."""
+        """The place with those that follow it there, up to a position, and up to a bound."""
         fragment = reading.primary.fragment.fragment_id
-        return extended(self.state.plan, fragment, place, last, _READ_BYTES)
+        most = self.state.settings.piece_bytes(_READ_BYTES_MAX)
+        return extended(self.state.plan, fragment, place, last, most)
 
     def _ask_for_absent(self, reading: Reading) -> None:
         """Asks for what is kept singly and on disk alone."""

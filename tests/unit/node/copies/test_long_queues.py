@@ -271,10 +271,12 @@ def test_a_disk_that_fails_to_read_for_a_while_loses_nothing(fails_ms: int) -> N
     cluster = Cluster(1, **SMALL, scrub_bytes_per_second=0)
     client = filled(cluster, 300)
     segments = cluster.hosts[NodeId("n1")].segments
-    hidden = {number: segments.pop(number) for number in list(segments)[:-1]}
+    hidden = {number: segments[number] for number in list(segments)[:-1]}
+    segments.update({number: bytearray() for number in hidden})
     client.ask(BasicConsume("q", no_ack=True), BasicConsumeOk)
     cluster.pass_ms(fails_ms)
-    segments.update(hidden)
+    # But for those that are dead by then.
+    segments.update({number: data for number, data in hidden.items() if number in segments})
     cluster.pass_ms(5_000)
     got = client.deliveries()
     if fails_ms < UNREAD_MS_MAX:
