@@ -22,7 +22,7 @@ Invariants:
 
 from array import array
 from collections import deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Container, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -380,12 +380,12 @@ class SegmentPlan:
 
     # --- segments of which little is alive ----------------------------------------------------
 
-    def mostly_dead(self) -> Segment | None:
-        """The segment of which the least is alive, so little that moving it frees half of it."""
+    def mostly_dead(self, but: Container[int] = ()) -> Segment | None:
+        """The one (`but` for these) of which the least is alive: moving it frees half of it."""
         best: Segment | None = None
         least = 0.5
         for segment in self._old:
-            if segment.number < self.checkpoint and segment.live_bytes:
+            if segment.live_bytes and self.checkpoint > segment.number not in but:
                 share = (segment.live_bytes + COPY_BYTES_EACH * segment.live_count) / segment.size
                 if share < least:
                     best, least = segment, share

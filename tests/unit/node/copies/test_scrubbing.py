@@ -9,6 +9,7 @@ from fedq.amqp.methods import ConfirmSelect, ConfirmSelectOk, QueueDeclare, Queu
 from fedq.core.ids import NodeId
 from fedq.core.peer_messages import BodiesWanted
 from fedq.journal.records import FRAME
+from fedq.journal.rot import note_rot
 from fedq.node.copies import moving_from_disk
 from tests.unit.node.copies.test_long_queues import SMALL, body, drained, filled
 from tests.unit.node.copies.test_mending import backups_of, on_disk, rot
@@ -178,3 +179,25 @@ def test_a_backup_keeps_its_segment_while_nobody_answers() -> None:
     cluster.wait_for(lambda: rotten not in host.segments, 120_000)
     assert on_disk(cluster, name) == [body(number) for number in range(300)]
     assert state.messages_lost == 0
+
+
+def test_a_segment_that_has_to_wait_for_another_copy_holds_up_no_other_one() -> None:
+    """Before, it alone was tried, again and again, and the journal grew."""
+    cluster = Cluster(3, **SMALL, scrub_bytes_per_second=0)
+    filled(cluster, 300, replicas=2)
+    backup, primary = NodeId(backups_of(cluster)[0]), NodeId(cluster.primary_of("q"))
+    cluster.node(primary).inbox._handlers[BodiesWanted] = lambda _sender, _message: None
+    host, state = cluster.hosts[backup], cluster.node(backup).state
+    rot(cluster, backup, 50)
+    first, last = (
+        next(number for number, data in host.segments.items() if body(each).encode() in data)
+        for each in (49, 200)
+    )
+    assert first < last
+    assert note_rot(state.plan, first)
+    assert note_rot(state.plan, last)
+    cluster.wait_for(lambda: last not in host.segments, 60_000)
+    assert first in host.segments
+    story = [line for line in host.story if f"segment {first} of the journal stays" in line]
+    assert len(story) == 1
+    assert len(on_disk(cluster, backup)) >= 280
