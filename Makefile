@@ -13,6 +13,8 @@ SEEDS ?= 1000
 MINUTES ?= 10
 #: How often `make powercut` cuts the power.
 CUTS ?= 40
+#: How many histories `make crashes` plays, with bodies on disk alone and in memory.
+HISTORIES ?= 100
 #: How many random scripts `make differential` plays.
 SCRIPTS ?= 1000
 #: What `make repeat` runs, how often at most, and how many processes keep the machine busy meanwhile.
@@ -34,7 +36,7 @@ LANES := integration $(COMPUTING) $(WAITING)
 PYTEST = $(BIN)/python -m pytest -q --lane $@
 NOTE := $(BIN)/python -m tests.lanes note
 
-.PHONY: help setup check test .computing .waiting unit pure integration celery guarding sweep installed differential sim conformance attacks faults powercut fuzz bench micro cost coverage repeat demo demo-celery protos format clean
+.PHONY: help setup check test .computing .waiting unit pure integration celery guarding sweep installed differential sim crashes conformance attacks faults powercut fuzz bench micro cost coverage repeat demo demo-celery protos format clean
 
 help: ## Show the targets.
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*##/\t/' | expand -t 14
@@ -109,6 +111,9 @@ differential: setup ## Random scripts against fedq and a RabbitMQ, frame by fram
 sim: setup ## SEEDS histories of a whole simulated cluster.
 	$(BIN)/python -m tests.sim --seeds $(SEEDS)
 	@$(NOTE) $@ "$(SEEDS) seeds passed"
+
+crashes: setup ## Crashes at every step of a disk, in HISTORIES of checkpoints and moves on one node.
+	$(BIN)/python -m tests.unit.node.crash_histories --seeds $(HISTORIES) $(ARGS)
 
 conformance: setup ## Client libraries' own tests; writes docs/CONFORMANCE.md.
 	$(BIN)/python -m conformance --write $(ARGS)

@@ -112,6 +112,8 @@ class NodeRunner:
         self._renewal: Renewal | None = None
         self._watch: ResourceWatch | None = None
         self._last_act = LastAct(config.node, config.data)
+        #: What the node's turns take.
+        self.turn_times = TurnTimes()
         #: The memory of the process before it held anything.
         self._resident_before = 0
         #: Set once clients can connect.
@@ -244,7 +246,7 @@ class NodeRunner:
             config, identity, journal.vouch.since, self._voters, self._amqp_address, self._last_act
         )
         node = Node(settings, recovered)
-        turn = Turn(node, now_ms=monotonic_ms, on_fatal=self._on_fatal)
+        turn = Turn(node, self.turn_times, now_ms=monotonic_ms, on_fatal=self._on_fatal)
         desk = self._peer_desk(identity, node, turn)
         amqp = AmqpServer(node, turn.input, self._connections_max, self._config.logins_per_address)
         machine = MapMachine(node, turn)
@@ -331,12 +333,6 @@ class NodeRunner:
         """The node; only after the start."""
         assert self._parts is not None
         return self._parts.node
-
-    @property
-    def turn_times(self) -> TurnTimes:
-        """What the node's turns took; only after the start."""
-        assert self._parts is not None
-        return self._parts.turn.times
 
     @property
     def raft(self) -> RaftLog:

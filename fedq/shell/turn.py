@@ -89,12 +89,13 @@ class Turn:
     __slots__ = (
         "_began_us", "_draining", "_due", "_due_ms", "_end_due", "_failed", "_faults", "_lingering",
         "_loop", "_node", "_now_ms", "_now_us", "_on_fatal", "_open", "_outlets", "_paced_writes",
-        "_stopped", "_tick", "_valid_until_ms", "times",
+        "_stopped", "_tick", "_times", "_valid_until_ms",
     )  # fmt: skip
 
     def __init__(
         self,
         node: Driven,
+        times: TurnTimes,
         *,
         now_ms: Callable[[], int],
         on_fatal: Callable[[str], None],
@@ -102,11 +103,11 @@ class Turn:
     ) -> None:
         """`on_fatal` is told once, with the reason, when the node cannot go on.
 
-        `now_us`: microseconds of any clock, by which turns are measured (`times`).
+        `times` hears what each turn took, from its first input on until all is handed to the
+        outlets, by `now_us`: microseconds of any clock.
         """
         self._node = node
-        #: What the turns took; from the first input on, until all is handed to the outlets.
-        self.times = TurnTimes()
+        self._times = times
         self._now_us = now_us
         self._began_us = 0
         self._outlets: Effects
@@ -216,7 +217,7 @@ class Turn:
             self._fail_on(error)
         finally:
             self._draining = False
-        self.times.note(self._now_us() - self._began_us)
+        self._times.note(self._now_us() - self._began_us)
 
     def _fail_on(self, error: Exception) -> None:
         """Fails on an exception: nobody can tell what it left half done."""

@@ -16,14 +16,15 @@ def test_a_turn_is_measured_from_its_first_input_until_all_is_handed_on() -> Non
     async def scenario() -> None:
         clock = iter([100, 1_600, 5_000, 5_400])
         node, recorder = FakeNode(), Recorder()
-        turn = Turn(node, now_ms=lambda: 0, on_fatal=pytest.fail, now_us=lambda: next(clock))
+        times = TurnTimes()
+        turn = Turn(node, times, now_ms=lambda: 0, on_fatal=pytest.fail, now_us=lambda: next(clock))
         turn.connect(recorder.outlets())
         for _ in range(2):
             turn.input(node.on_bytes, C1, b"a")
             turn.input(node.on_bytes, C2, b"b")
             await asyncio.sleep(0)
-        assert turn.times.counts[:3] == [1, 1, 0]
-        assert (turn.times.longest_us, turn.times.total_us) == (1_500, 1_900)
+        assert times.counts[:3] == [1, 1, 0]
+        assert (times.longest_us, times.total_us) == (1_500, 1_900)
 
     run(scenario())
 
