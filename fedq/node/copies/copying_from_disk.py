@@ -89,8 +89,8 @@ class CopyingFromDisk:
         found, reasons = messages_of(state.plan, fragment, place, data, place.first)
         bodies = {position: body for position, body in found.items() if position <= wanted}
         progress.put_read(bodies)
+        primary.note_read(bodies)
         if wanted in bodies:
-            primary.note_read(wanted)
             progress.tries = (0, 0)
         elif wanted:
             if failure:

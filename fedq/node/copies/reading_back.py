@@ -270,9 +270,8 @@ class ReadingBack:
         state.risk.end()
         if size:
             reading.ahead.append((place.last, size))
-        if first in bodies:
-            primary.note_read(first)
-        elif failure:
+        primary.note_read(bodies)
+        if failure and first not in bodies:
             primary.note_unread(first, state.now_ms)
         if failure or reasons:
             reading.reason = failure or reasons[0]
