@@ -10,7 +10,8 @@ from collections.abc import Iterator, Mapping
 from fedq.core.ids import NodeId
 from fedq.core.ranges import Range, count, from_ranges, join_ranges, to_ranges
 from fedq.fragments.fresh import Fresh
-from fedq.fragments.runs import InFlight, Run
+from fedq.fragments.in_flight import InFlight
+from fedq.fragments.runs import Run
 from fedq.fragments.stowed import Stretch
 from fedq.fragments.tracked import TrackedMessages
 

@@ -13,10 +13,10 @@ from fedq.core.ranges import is_in, join_ranges
 from fedq.fragments.all_messages import AllMessages
 from fedq.fragments.beginnings import KnownNotes, split
 from fedq.fragments.fresh import Fresh
+from fedq.fragments.in_flight import InFlight
 from fedq.fragments.moves import Going
 from fedq.fragments.outbox import FragmentOut
 from fedq.fragments.recorder import Recorder, SparingRecorder
-from fedq.fragments.runs import InFlight
 from fedq.fragments.sized import SizedFresh
 from fedq.fragments.stowed import StowedRanges, Stretch
 from fedq.fragments.stream_runs import StreamRuns
@@ -36,9 +36,25 @@ class Contents:
     """What a fragment holds. See the module's docstring."""
 
     __slots__ = (
-        "_in_flight", "bytes_held", "dropped", "expires", "fragment_id", "fresh", "handed_out",
-        "last", "log", "origins", "out", "policy", "recorder", "refuses", "reign", "seen_through",
-        "shut", "singly", "tracked",
+        "bytes_held",
+        "dropped",
+        "expires",
+        "fragment_id",
+        "fresh",
+        "handed_out",
+        "in_flight",
+        "last",
+        "log",
+        "origins",
+        "out",
+        "policy",
+        "recorder",
+        "refuses",
+        "reign",
+        "seen_through",
+        "shut",
+        "singly",
+        "tracked",
     )  # fmt: skip
 
     def __init__(
@@ -70,7 +86,7 @@ class Contents:
         #: Of a stream: what goes when. Nothing is ever taken from one, only read.
         self.log = StreamLog(policy.stream) if policy.stream is not None else None
         self.fresh = _line_for(policy)
-        self._in_flight: InFlight | None = None
+        self.in_flight: InFlight | None = None
         self.tracked: TrackedMessages | None = None
         #: Positions up to this one may have been delivered in an earlier reign.
         self.seen_through = 0
@@ -163,13 +179,13 @@ class Contents:
     @property
     def unacked_count(self) -> int:
         """How many messages are with a taker."""
-        held = self._in_flight.count if self._in_flight is not None else 0
+        held = self.in_flight.count if self.in_flight is not None else 0
         return held + (len(self.tracked.unacked) if self.tracked is not None else 0)
 
     @property
     def messages(self) -> AllMessages:
         """All live messages by position, ascending."""
-        return AllMessages(self.fresh, self._in_flight, self.tracked)
+        return AllMessages(self.fresh, self.in_flight, self.tracked)
 
     @property
     def stowed(self) -> list[Stretch]:
@@ -187,7 +203,7 @@ class Contents:
     @property
     def unacked(self) -> dict[int, NodeId]:
         """The taker of each message that has one; a walk over all that is with takers."""
-        found = dict(self._in_flight.holders()) if self._in_flight is not None else {}
+        found = dict(self.in_flight.holders()) if self.in_flight is not None else {}
         if self.tracked is not None:
             found |= self.tracked.unacked
         return found

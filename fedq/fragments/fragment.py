@@ -42,9 +42,10 @@ from fedq.core.weights import weigh
 from fedq.fragments.beginnings import SINGLE, KnownNotes
 from fedq.fragments.contents import Contents
 from fedq.fragments.holders import DEAD
+from fedq.fragments.in_flight import InFlight
 from fedq.fragments.moves import Going, Taken
 from fedq.fragments.outbox import Owed
-from fedq.fragments.runs import ON_DISK, RUN_MAX, InFlight
+from fedq.fragments.runs import ON_DISK, RUN_MAX
 from fedq.fragments.sized import SizedFresh
 from fedq.fragments.streams import StreamLog, as_kept, sizes_of
 from fedq.fragments.tracked import TrackedMessages
@@ -191,9 +192,9 @@ class Fragment(Contents):
         if going is not None:
             going.add(part, [(first, last)])
         else:
-            if self._in_flight is None:
-                self._in_flight = InFlight()
-            self._in_flight.add(taker, first, part, persistent)
+            if self.in_flight is None:
+                self.in_flight = InFlight()
+            self.in_flight.add(taker, first, part, persistent)
         return part
 
     def _take_singles(
@@ -227,10 +228,10 @@ class Fragment(Contents):
         going = Going()
         named = join_ranges([each for piece in pieces for each in ranges_of(piece)])
         gone: list[bytes] = []
-        if self._in_flight is not None and self._in_flight.count:
+        if self.in_flight is not None and self.in_flight.count:
             ranges: list[Range] = []
             for first, last in named:
-                self._in_flight.release(taker, first, last, gone, ranges)
+                self.in_flight.release(taker, first, last, gone, ranges)
             going.add(gone, ranges)
         if self.fresh.stowed_count and len(gone) < count(named):
             going.add_stowed(self.fresh, named)
@@ -276,7 +277,7 @@ class Fragment(Contents):
 
     def single_out(self, positions: Iterable[int]) -> TrackedMessages | None:
         """Keeps these messages singly from now on, where they live; None if none is."""
-        held, fresh = self._in_flight, self.fresh
+        held, fresh = self.in_flight, self.fresh
         for position in positions:
             found = held.extract(position) if held is not None else None
             if found is not None:
@@ -313,8 +314,8 @@ class Fragment(Contents):
 
     def _single_out_held(self, taker: NodeId) -> None:
         """Keeps singly from now on what the taker has."""
-        if self._in_flight is not None:
-            for position, message in self._in_flight.take_from(taker):
+        if self.in_flight is not None:
+            for position, message in self.in_flight.take_from(taker):
                 self.make_tracked().adopt(position, message, taker)
 
     def attach(self, taker: NodeId, positions: Iterable[int]) -> None:
