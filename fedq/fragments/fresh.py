@@ -18,6 +18,7 @@ from fedq.core.weights import weigh
 from fedq.fragments.line import Line
 from fedq.fragments.run_parts import (
     Filled,
+    Written,
     let_go_of_mix,
     may_go,
     may_join,
@@ -196,20 +197,23 @@ class Fresh(Line):
         About `keep` bytes at the beginning of the line stay, and all up to `beyond`. `most`: so
         many messages are looked at. Returns how many bytes went.
         """
-        return self._let_go(0, through, self._index_to_stow_from(keep), beyond, most, False)
+        return self._let_go(0, through, self._index_to_stow_from(keep), beyond, most, None)
 
-    def let_go(self, first: int, last: int, keep: int, beyond: int) -> int:
-        """Lets go of the bodies between two positions, which were written elsewhere.
+    def let_go(self, positions: Sequence[int], keep: int, beyond: int, through: int = 0) -> int:
+        """Lets go of the bodies at these positions (ascending), which were written elsewhere.
 
-        Or, persistent ones in a mixed run, are in the journal. What has become a part of the
-        beginning meanwhile stays. Returns how many bytes went.
+        Of whole runs; persistent ones between them are in the journal up to a position `through`.
+        What has become a part of the beginning meanwhile stays. Returns how many bytes went.
         """
+        first, last = positions[0], positions[-1]
         begins = max(self._index_to_stow_from(keep), self._index_of(first))
-        return self._let_go(first, last, begins, beyond, 1 << 62, True)
+        written = Written(positions, through)
+        return self._let_go(first, last, begins, beyond, 1 << 62, written)
 
     def _let_go(
-        self, first: int, through: int, begins: int, beyond: int, most: int, any_kind: bool
-    ) -> int:
+        self, first: int, through: int, begins: int, beyond: int, most: int,
+        written: Written | None,
+    ) -> int:  # fmt: skip
         runs = self._runs
         before, freed = runs[:begins], 0
         for index in range(begins, len(runs)):
@@ -217,17 +221,19 @@ class Fresh(Line):
             if run.first > through:
                 before += runs[index:]
                 break
-            goes = not run.stowed if any_kind else may_go(run)
+            goes = not run.stowed if written is not None else may_go(run)
             rest: Run | None = None
             if goes and most > 0 and beyond < run.first and first <= run.first <= through:
                 most -= run.left
                 rest = split(run, through + 1 - run.first) if run.last > through else None
-                if any_kind and run.is_mixed:
+                if written is not None and not written.has(run):
+                    pass
+                elif written is not None and run.persistent and written.through:
                     self._leaves(run)
                     run = let_go_of_mix(run)
                     self.stowed_count += run.left
                     freed += run.stowed
-                elif stowed := weigh_run(run) if any_kind else size_if_persistent(run):
+                elif stowed := weigh_run(run) if written is not None else size_if_persistent(run):
                     self._leaves(run)
                     run.stowed = stowed
                     run.messages = []
@@ -256,7 +262,7 @@ class Fresh(Line):
         """The next messages behind the beginning of the line that only memory has, with positions.
 
         Beyond a position, about so many bytes, and from runs that follow on each other in the line:
-        so `let_go` finds all between the first and the last one. Those that are persistent are left
+        so that whole runs are among them. Those that are persistent are left
         out, unless it is `any_kind`; so are mixed runs, but for those up to a position `through`
         which the journal has the rest. At most so many messages are looked at.
         """

@@ -80,6 +80,12 @@ class Run:
         """The position of the last entry."""
         return self.first + (len(self.messages) or self.left) - 1
 
+    def ranges(self) -> list[Range]:
+        """The positions of the messages, as ranges."""
+        if self.stowed or self.left == len(self.messages):
+            return [(self.first, self.first + self.left - 1)]
+        return to_ranges([position for position, _ in self.pairs()])
+
     def persistent_ranges(self) -> list[Range]:
         """The positions of the persistent messages, as ranges."""
         if not self.persistent:
@@ -187,13 +193,7 @@ class Runs:
 
     def ranges(self) -> list[Range]:
         """The positions of all messages, as ranges."""
-        found: list[Range] = []
-        for run in self._live():
-            if run.stowed or run.left == len(run.messages):
-                found.append((run.first, run.first + run.left - 1))
-            else:
-                found += to_ranges(position for position, _ in run.pairs())
-        return found
+        return [each for run in self._live() for each in run.ranges()]
 
     def persistent_ranges(self) -> list[Range]:
         """The positions of persistent messages, without a look at runs that have none."""

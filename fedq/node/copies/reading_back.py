@@ -134,6 +134,11 @@ class ReadingBack:
             return
         if reading is None or reading.primary is not primary:
             reading = self._readings[fragment.fragment_id] = Reading(primary)
+        back = fragment.fresh.came_back()
+        if back and back <= reading.asked_through:
+            # It stands before what was asked for.
+            reading.asked_through = back - 1
+            reading.ahead.clear()
         tracked = fragment.tracked
         if tracked is not None and tracked.absent:
             self._ask_for_absent(reading)

@@ -15,7 +15,7 @@ from fedq.core.ids import FragmentId, QueueKey
 from fedq.core.limits import DEAD_LETTERS_MAX
 from fedq.core.ranges import count
 from fedq.fragments.fragment import Fragment
-from fedq.fragments.stowing import fill, is_over, lose, next_absent, waits_for_disk
+from fedq.fragments.stowing import fill, is_over, is_partly_on_disk, lose, next_absent
 from fedq.journal.bodies import messages_in
 from fedq.journal.places import Place
 from fedq.node.copies.kept import kept_bytes
@@ -92,7 +92,7 @@ class ReadingPrivate:
         fragment = private.fragment
         if reading.is_under_way:
             return
-        if state.private.get(private.key) is not private or not waits_for_disk(fragment):
+        if state.private.get(private.key) is not private or not is_partly_on_disk(fragment):
             if self._readings.get(private.key) is reading:
                 del self._readings[private.key]
             return
