@@ -67,7 +67,13 @@ class InFlight(Runs):
     def _insert(self, run: Run) -> None:
         """Puts a run in its place."""
         runs = self._runs
-        runs.insert(bisect_right(runs, run.first, self._head, key=first_of), run)
+        index = bisect_right(runs, run.first, self._head, key=first_of)
+        end = index
+        while end < len(runs) and runs[end].first <= run.last:
+            # One that has nothing left, and must not be found in its place.
+            end += 1
+        self._empty -= end - index
+        runs[index:end] = [run]
 
     def release(
         self, holder: NodeId, first: int, last: int, gone: list[bytes], ranges: list[Range]

@@ -14,6 +14,7 @@ from fedq.core.message import FLAG_SEEN
 from fedq.core.ranges import Range
 from fedq.fragments.beginnings import SINGLE
 from fedq.fragments.fragment import Fragment
+from fedq.fragments.in_flight import RUN_BYTES_MIN
 from fedq.fragments.moves import Going
 
 
@@ -27,13 +28,16 @@ def may_scratch(fragment: Fragment) -> bool:
     return not fragment.singly and fragment.log is None
 
 
-def stow(fragment: Fragment, through: int, keep: int, beyond: int, most: int) -> int:
+def stow(
+    fragment: Fragment, through: int, keep: int, beyond: int, most: int, least: int = RUN_BYTES_MIN
+) -> int:
     """Lets go of bodies that the journal has up to a position; returns how many went.
 
-    What takers have goes first. Of the line about `keep` bytes stay, and all up to `beyond`.
+    What takers have goes first, of runs of so many bytes at `least`. Of the line about `keep` bytes
+    stay, and all up to `beyond`.
     """
     held = fragment.in_flight
-    gone = held.stow(through, most) if held is not None else 0
+    gone = held.stow(through, most, least) if held is not None else 0
     if gone >= most:
         return gone
     before = fragment.fresh.stowed_count
@@ -42,14 +46,15 @@ def stow(fragment: Fragment, through: int, keep: int, beyond: int, most: int) ->
 
 
 def for_scratch(
-    fragment: Fragment, keep: int, after: int, size: int, most: int, any_kind: bool, through: int
-) -> tuple[list[int], list[bytes]]:
+    fragment: Fragment, keep: int, after: int, size: int, most: int, any_kind: bool, through: int,
+    least: int,
+) -> tuple[list[int], list[bytes]]:  # fmt: skip
     """The next messages that only memory has, with their positions: about so many bytes.
 
     What takers have first; see `InFlight.beyond` and `Fresh.beyond`.
     """
     held = fragment.in_flight
-    found = held.beyond(size, most, any_kind, through) if held is not None else ([], [])
+    found = held.beyond(size, most, any_kind, through, least) if held is not None else ([], [])
     return found if found[0] else fragment.fresh.beyond(keep, after, size, most, any_kind, through)
 
 

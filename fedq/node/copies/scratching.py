@@ -17,7 +17,7 @@ from fedq.core.limits import MIB
 from fedq.fragments.fragment import Fragment
 from fedq.fragments.replica import Replica
 from fedq.fragments.stowing import for_scratch, let_go, may_scratch, missing
-from fedq.node.copies.kept import kept_bytes
+from fedq.node.copies.kept import kept_bytes, least_run_bytes
 from fedq.node.copies.reading_back import ReadingBack
 from fedq.node.copies.reading_private import ReadingPrivate
 from fedq.node.records.chores import Each
@@ -73,7 +73,7 @@ class Scratching:
             any_kind = not holder.recorder.durable and not primary.replication.sparing
             positions, messages = for_scratch(
                 holder, kept_bytes(state), self._reading.asked_through(fragment), size,
-                _LOOK_MAX, any_kind, self._journalled(primary),
+                _LOOK_MAX, any_kind, self._journalled(primary), least_run_bytes(state),
             )  # fmt: skip
         elif backup is not None and not backup.failed and self._may_go(fragment, backup):
             holder = backup.replica
@@ -85,7 +85,7 @@ class Scratching:
             if not may_scratch(holder):
                 return
             positions, messages = for_scratch(
-                holder, kept_bytes(state), 0, size, _LOOK_MAX, True, 0
+                holder, kept_bytes(state), 0, size, _LOOK_MAX, True, 0, least_run_bytes(state)
             )
         else:
             return

@@ -13,7 +13,7 @@ from typing import Final, NamedTuple
 from fedq.core.ids import FragmentId
 from fedq.fragments.replica import Mark, Replica
 from fedq.fragments.stowing import may_scratch, may_stow, stow
-from fedq.node.copies.kept import kept_bytes
+from fedq.node.copies.kept import kept_bytes, least_run_bytes
 from fedq.node.copies.reading_back import ReadingBack
 from fedq.node.copies.scratching import Scratching
 from fedq.node.records.roles import Backup, Primary
@@ -96,7 +96,8 @@ class Stowing:
         runs = fragment.fresh.run_count + fragment.messages.runs_held
         self.state.work.spend(runs >> _LOOK_SHIFT)
         keep, beyond = kept_bytes(self.state), self._reading.asked_through(number)
-        gone = stow(fragment, primary.mark.safe, keep, beyond, _PIECE)
+        least = least_run_bytes(self.state)
+        gone = stow(fragment, primary.mark.safe, keep, beyond, _PIECE, least)
         self._reading.look(primary)
         return gone
 

@@ -189,3 +189,19 @@ def test_a_run_that_comes_back_to_a_taker_stands_between_others() -> None:
     fragment.settle(ANN, range(at(1), at(151)))
     assert list(fragment.messages) == list(range(at(151), at(301)))
     fragment.check()
+
+
+def test_a_run_is_found_where_another_one_was_that_has_nothing_left() -> None:
+    held = InFlight()
+    held.add(ANN, 1, [text(n) for n in range(1, 6)], True)
+    held.add(BEN, 6, [text(6)], True)
+    held.add(ANN, 9, [text(9)], True)
+    assert held.stow(9, 1_000, 1) == 7
+    assert [run.first for run in held.take_stowed(BEN, 6, 6)] == [6]
+    assert [run.first for run in held.take_stowed(ANN, 5, 5)] == [5]
+    held.add(BEN, 5, [text(5), text(6)], True)
+    gone: list[bytes] = []
+    held.release(BEN, 5, 5, gone, [])
+    assert gone == [text(5)]
+    assert held.get(6) == text(6)
+    held.check()
