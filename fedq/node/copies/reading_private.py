@@ -138,7 +138,10 @@ class ReadingPrivate:
         state.work.spend(1 + (len(data) >> _BYTES_SHIFT))
         bodies, reasons = messages_in(data, identity, first, place.last)
         state.risk.begin()
-        fill(private.fragment, bodies)
+        is_awaited = private.fragment.must_read
+        size = fill(private.fragment, bodies)
+        # Whoever waits for it may keep it: memory is looked at as if it had come from a client.
+        state.bytes_taken += size if is_awaited else 0
         state.risk.end()
         reading.failed_ms = 0
         reading.tries = 0 if first in bodies else reading.tries + 1
