@@ -134,6 +134,11 @@ class ReadingBack:
             return
         if reading is None or reading.primary is not primary:
             reading = self._readings[fragment.fragment_id] = Reading(primary)
+        back = fragment.fresh.came_back()
+        if back and back <= reading.asked_through:
+            # It stands before what was asked for.
+            reading.asked_through = back - 1
+            reading.ahead.clear()
         tracked = fragment.tracked
         if tracked is not None and tracked.absent:
             self._ask_for_absent(reading)
@@ -147,7 +152,8 @@ class ReadingBack:
             return
         fragment, ahead = reading.primary.fragment, reading.ahead
         while ahead and (not fragment.fresh.count or ahead[0][0] < fragment.fresh.first):
-            ahead.popleft()
+            # Whoever has it may keep it: memory is looked at as if it had come from a client.
+            self.state.bytes_taken += ahead.popleft()[1]
         # What has come back is a part of what is at hand, unless that was taken for a moment.
         at_hand = max(fragment.bytes_at_hand, sum([size for _, size in ahead]))
         room = self._window() - sum(reading.under_way) - at_hand

@@ -17,7 +17,7 @@ from fedq.core.ids import FragmentId, QueueKey
 from fedq.core.limits import DEAD_LETTERS_MAX
 from fedq.core.ranges import count
 from fedq.fragments.fragment import Fragment
-from fedq.fragments.stowing import fill, is_over, lose, next_absent, waits_for_disk
+from fedq.fragments.stowing import fill, is_over, is_partly_on_disk, lose, next_absent
 from fedq.journal.bodies import messages_in
 from fedq.journal.places import Place
 from fedq.node.copies.kept import kept_bytes
@@ -95,7 +95,7 @@ class ReadingPrivate:
         fragment = private.fragment
         if reading.is_under_way:
             return
-        if state.private.get(private.key) is not private or not waits_for_disk(fragment):
+        if state.private.get(private.key) is not private or not is_partly_on_disk(fragment):
             if self._readings.get(private.key) is reading:
                 del self._readings[private.key]
             return
@@ -143,7 +143,10 @@ class ReadingPrivate:
         state.work.spend(1 + (len(data) >> _BYTES_SHIFT))
         bodies, reasons = messages_in(data, identity, first, place.last)
         state.risk.begin()
-        fill(private.fragment, bodies)
+        is_awaited = private.fragment.must_read
+        size = fill(private.fragment, bodies)
+        # Whoever waits for it may keep it: memory is looked at as if it had come from a client.
+        state.bytes_taken += size if is_awaited else 0
         state.risk.end()
         if failure and first not in bodies:
             self._note_failure(reading, failure)
