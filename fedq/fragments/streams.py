@@ -250,6 +250,16 @@ class StreamLog:
         index = bisect_left(self._stamps, unix_ms, key=_last_ms)
         return self._stamps[index].first if index < len(self._stamps) else None
 
+    def times(self, first: int, last: int) -> list[tuple[int, int]]:
+        """From which position on messages came at which time at the latest; ascending.
+
+        `since` of such a time is where it begins, or before.
+        """
+        stamps = self._stamps
+        begin = max(bisect_right(stamps, first, key=_first) - 1, 0)
+        end = bisect_right(stamps, last, key=_first)
+        return [(max(first, stamp.first), stamp.last_ms) for stamp in stamps[begin:end]]
+
     def retain(self, unix_ms: int) -> None:
         """Finds out up to which position messages are to go. The youngest segment stays."""
         self.due = False
