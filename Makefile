@@ -22,16 +22,16 @@ LOAD ?= 2
 #: Extra arguments for `make demo`, `make bench` and `make test` (pytest), e.g. ARGS="--kill-each".
 ARGS ?=
 
-CODE := fedq tests demo loadtests scripts conformance setup.py
+CODE := fedq pyspark_fedq tests demo loadtests scripts conformance setup.py
 #: Sources of what is compiled.
 COMPILED_SOURCES := fedq/compiled_modules.txt $(shell find fedq -name '*.py' -o -name '*.pyx' -o -name '*.pxd')
 
 #: The lanes of `make test`. Each leaves a line for its end.
-LANES := integration unit celery pure installed sim
+LANES := integration unit celery pure installed sim spark
 PYTEST = $(BIN)/python -m pytest -q --lane $@
 NOTE := $(BIN)/python -m tests.lanes note
 
-.PHONY: help setup check test unit pure integration celery installed differential sim conformance attacks faults powercut fuzz bench micro cost coverage repeat demo demo-celery protos format clean
+.PHONY: help setup check test unit spark pure integration celery installed differential sim conformance attacks faults powercut fuzz bench micro cost coverage repeat demo demo-celery protos format clean
 
 help: ## Show the targets.
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*##/\t/' | expand -t 14
@@ -69,7 +69,10 @@ test: check ## Everything the CI runs.
 
 unit: setup ## Tests that start no processes.
 	$(PYTEST) tests --ignore=tests/tidy --ignore=tests/integration \
-	    --ignore=tests/differential --ignore=tests/attacks $(ARGS)
+	    --ignore=tests/differential --ignore=tests/attacks --ignore=tests/pipeline/spark $(ARGS)
+
+spark: setup ## Real Spark on real nodes, where PySpark is installed: pip install '.[spark]'.
+	$(PYTEST) -p no:cacheprovider tests/pipeline/spark $(ARGS)
 
 pure: setup ## What is compiled is tried again from its Python sources.
 	@if find fedq -name '*.so' | grep -q .; then \
