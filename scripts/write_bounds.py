@@ -135,10 +135,11 @@ ROWS: Final = (
         "{LOGINS_VERIFIED_S:count} a second ({LOGINS_VERIFIED_BURST} at once)",
     ),
     (
-        "reads of streams through the admin port that have a chunk in hand (others wait); a chunk; "
+        "reads of streams through the admin port that have a chunk in hand (others wait); of one "
+        "user; a chunk; "
         "a read waits for its messages; for its reader to take a piece",
-        "{STREAM_READS_MAX}; {CHUNK_BYTES_MIN} to {CHUNK_BYTES_MAX}, and what is read at once; "
-        "{CHUNK_WAIT_MS}; {CHUNK_STALL_MS}",
+        "{STREAM_READS_MAX}; {STREAM_READS_PER_USER_MAX}; {CHUNK_BYTES_MIN} to {CHUNK_BYTES_MAX}, "
+        "and what is read at once; {CHUNK_WAIT_MS}; {CHUNK_STALL_MS}",
     ),
     (
         "wrong passwords tried, of a user from one address (IPv6: /64); on the admin port",

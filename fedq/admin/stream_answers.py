@@ -2,11 +2,13 @@
 
 Inputs: requests of a user that is known, this node's view of its streams, a way to have it scan.
 Outputs: replies and chunks, or AdminError. Permissions are looked at anew for each chunk. At most
-`STREAM_READS_MAX` reads have a chunk in hand at a time; others wait, in order.
+`STREAM_READS_MAX` reads have a chunk in hand at a time, `STREAM_READS_PER_USER_MAX` of one user, so
+that readers who take nothing leave room for those of others; who has no room waits, in order.
 """
 
 import asyncio
 from collections.abc import AsyncGenerator, Callable
+from contextlib import asynccontextmanager
 from typing import TypeAlias
 
 import grpc
@@ -18,6 +20,7 @@ from fedq.admin.bounds import (
     CHUNK_WAIT_MS,
     STREAM_NUMBER_MAX,
     STREAM_READS_MAX,
+    STREAM_READS_PER_USER_MAX,
     STREAM_TIMES_MAX,
 )
 from fedq.admin.messages import text
@@ -36,7 +39,7 @@ TellScan: TypeAlias = Callable[[QueueKey, Scan], None]
 class StreamAnswers:
     """Answers about streams. Belongs to one event loop."""
 
-    __slots__ = ("_ask", "_done", "_overview", "_room")
+    __slots__ = ("_ask", "_done", "_overview", "_room", "_shares")
 
     def __init__(self, overview: StreamOverview, ask: TellScan, done: TellScan) -> None:
         """`ask`: begins a scan; `done`: what it gathered is handed over, or nobody waits."""
@@ -44,6 +47,8 @@ class StreamAnswers:
         self._ask = ask
         self._done = done
         self._room = asyncio.Semaphore(STREAM_READS_MAX)
+        #: Of users who read, or wait to.
+        self._shares: dict[str, _Share] = {}
 
     def describe(self, user: str, request: pb.DescribeRequest) -> pb.DescribeReply:
         """The fragments of a stream, and what is there of those that this node serves."""
@@ -72,7 +77,7 @@ class StreamAnswers:
             fragment, base = self._fragment(key, request.fragment)
             if at >= request.end:
                 return
-            async with self._room:
+            async with self._share(user), self._room:
                 scan = _Scan(fragment, base + at, base + request.end, size)
                 try:
                     self._ask(key, scan.scan)
@@ -84,6 +89,21 @@ class StreamAnswers:
                 finally:
                     self._done(key, scan.scan)
             at = found.next - base
+
+    @asynccontextmanager
+    async def _share(self, user: str) -> AsyncGenerator[None, None]:
+        """Holds a place of the user, once there is one."""
+        share = self._shares.get(user)
+        if share is None:
+            share = self._shares[user] = _Share()
+        share.wanted += 1
+        try:
+            async with share.room:
+                yield
+        finally:
+            share.wanted -= 1
+            if not share.wanted:
+                del self._shares[user]
 
     # --- what is asked for ------------------------------------------------------------------------
 
@@ -140,6 +160,16 @@ class StreamAnswers:
             f"fragment {number} of '{text(key.name)}' is served by {home}: ask that node",
             (("fedq-home", home),),
         )
+
+
+class _Share:
+    """The places of one user, and how many of its reads want one, or have one."""
+
+    __slots__ = ("room", "wanted")
+
+    def __init__(self) -> None:
+        self.room = asyncio.Semaphore(STREAM_READS_PER_USER_MAX)
+        self.wanted = 0
 
 
 class _Scan:

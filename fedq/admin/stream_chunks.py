@@ -13,18 +13,19 @@ from fedq.shell.pb import streams_pb2 as pb
 
 
 def chunks_of(found: Scanned, base: int) -> Iterator[pb.Chunk]:
-    """The pieces of a chunk; `base`: the position of offset 0."""
+    """The pieces of a chunk; takes its messages. `base`: the position of offset 0."""
     messages = found.messages
+    lengths = struct.pack(f">{len(messages)}I", *map(len, messages))
     data = b"".join(messages)
-    chunk = pb.Chunk(
+    messages.clear()
+    yield pb.Chunk(
         ranges=[pb.OffsetRange(first=low - base, last=high - base) for low, high in found.ranges],
         times=[pb.CameAt(offset=at - base, unix_ms=unix_ms) for at, unix_ms in found.times],
-        lengths=struct.pack(f">{len(messages)}I", *map(len, messages)),
+        lengths=lengths,
         data=data if len(data) <= CHUNK_PIECE_BYTES_MAX else data[:CHUNK_PIECE_BYTES_MAX],
         data_bytes=len(data),
         first=max(0, found.first - base),
         next=found.next - base,
     )
-    yield chunk
     for at in range(CHUNK_PIECE_BYTES_MAX, len(data), CHUNK_PIECE_BYTES_MAX):
         yield pb.Chunk(data=data[at : at + CHUNK_PIECE_BYTES_MAX])

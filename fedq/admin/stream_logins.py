@@ -22,6 +22,7 @@ from fedq.admin.refusal import too_often, unauthenticated
 from fedq.core import limits
 from fedq.node.clients.access import WELL_KNOWN
 from fedq.node.clients.logins import Failures, place_of
+from fedq.node.records.budget import Budget
 from fedq.node.views.stream_view import StreamOverview
 from fedq.wiring.cluster_map.passwords import verify
 
@@ -73,7 +74,9 @@ def _is_loopback(address: str) -> bool:
 class StreamLogins:
     """Verifies callers, and remembers what came of it. Belongs to one event loop."""
 
-    __slots__ = ("_failed", "_failures", "_key", "_known", "_overview", "_verifying")
+    __slots__ = (
+        "_failed", "_failures", "_key", "_known", "_overview", "_running", "_verifying",
+    )  # fmt: skip
 
     def __init__(self, overview: StreamOverview) -> None:
         self._overview = overview
@@ -81,6 +84,8 @@ class StreamLogins:
         #: Digests of user, record and password that go together, and of those that do not.
         self._known: dict[bytes, None] = {}
         self._failed: dict[bytes, None] = {}
+        #: Verdicts to come, by digest.
+        self._running: dict[bytes, asyncio.Future[bool]] = {}
         self._failures = Failures()
         self._verifying = asyncio.Semaphore(limits.LOGINS_RUNNING_MAX)
 
@@ -102,23 +107,34 @@ class StreamLogins:
         return caller.user
 
     async def _is_right(self, caller: Caller, record: str, digest: bytes) -> bool:
-        budget = self._failures.budget_of(place_of(caller.address), caller.user)
-        if not budget.has_left(_now_ms()):
-            raise too_often("too many wrong passwords of that user from there: ask again later")
-        # Given back if it is right. So no more of them wait than may be wrong.
-        budget.spend()
-        async with self._verifying:
-            if digest in self._known:
-                is_right = True
-            else:
-                is_right = await asyncio.to_thread(verify, record, caller.password)
+        """Whether the password is right; those who say the same one wait for one verdict."""
+        verdict = self._running.get(digest)
+        if verdict is None:
+            budget = self._failures.budget_of(place_of(caller.address), caller.user)
+            if not budget.has_left(_now_ms()):
+                raise too_often("too many wrong passwords of that user from there: ask again later")
+            # Given back if it is right. So no more of them wait than may be wrong.
+            budget.spend()
+            verdict = asyncio.ensure_future(self._verify(caller.password, record, digest, budget))
+            self._running[digest] = verdict
+        # Whoever asked first may hang up, and the others wait on.
+        is_right = await asyncio.shield(verdict)
+        # It may have got another password meanwhile, or be gone.
+        return is_right and self._overview.password_record(caller.user) == record
+
+    async def _verify(self, password: str, record: str, digest: bytes, budget: Budget) -> bool:
+        """Looks at a password, at a cost, and remembers what came of it."""
+        try:
+            async with self._verifying:
+                is_right = await asyncio.to_thread(verify, record, password)
+        finally:
+            del self._running[digest]
         if is_right:
             budget.give_back()
             _remember(self._known, digest, limits.LOGINS_REMEMBERED_MAX)
         else:
             _remember(self._failed, digest, limits.FAILED_LOGINS_REMEMBERED_MAX)
-        # It may have got another password meanwhile, or be gone.
-        return is_right and self._overview.password_record(caller.user) == record
+        return is_right
 
     def _digest(self, user: str, record: str, password: str) -> bytes:
         made = blake2b(key=self._key, digest_size=32)

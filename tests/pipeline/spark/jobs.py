@@ -57,9 +57,19 @@ def follow(spark: SparkSession, options: Options, place: str, trigger: dict[str,
     return [each["numInputRows"] for each in query.recentProgress if each["numInputRows"]]
 
 
+def failure(spark: SparkSession, name: str) -> str:
+    """Why a query has ended; empty: it has not failed."""
+    query = spark.streams.get(name)
+    error = query.exception() if query is not None else "it is gone"
+    return str(error or "")
+
+
 def written(spark: SparkSession, place: str) -> list[str]:
     """The bodies that queries have written, in no order."""
     return [row[0] for row in spark.read.parquet(f"{place}/out").select("text").collect()]
 
 
-JOBS = {each.__name__: each for each in (rows, texts, schema, partitions, begin, follow, written)}
+JOBS = {
+    each.__name__: each
+    for each in (rows, texts, schema, partitions, begin, failure, follow, written)
+}

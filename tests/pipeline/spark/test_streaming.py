@@ -11,8 +11,8 @@ from tests.pipeline.spark.conftest import Driver, urls
 
 STREAM = {"x-queue-type": "stream"}
 NOW = {"availableNow": True}
-#: Rows of the query that is killed: some thirty batches.
-COUNT = 1_500
+#: Rows of the query that is killed, and of each of its batches.
+COUNT, ROWS = 600, 50
 
 
 def publish(channel: BlockingChannel, stream: str, numbers: range) -> None:
@@ -122,7 +122,7 @@ def test_every_row_comes_once_whoever_is_killed(tmp_path: Path) -> None:
         connection.close()
         options = {"url": urls(cluster), "stream": name, "startingOffsets": "earliest"}
         begin = {
-            "options": options | {"maxOffsetsPerTrigger": "50"}, "place": str(place),
+            "options": options | {"maxOffsetsPerTrigger": str(ROWS)}, "place": str(place),
             "trigger": trigger,
         }  # fmt: skip
         victim = Driver(tmp_path / "victim")
@@ -131,11 +131,12 @@ def test_every_row_comes_once_whoever_is_killed(tmp_path: Path) -> None:
         victim.kill()
         survivor, before = Driver(tmp_path / "survivor"), committed()
         try:
-            survivor.run("begin", **begin)
+            query = survivor.run("begin", **begin)
             until("it goes on", lambda: committed() > before, 90)
             # What is left is read from whoever leads by then.
             cluster.kill(cluster.primary_of(name))
-            until("all is written", lambda: len(numbers(survivor, place)) >= COUNT, 120)
+            until("all is committed", lambda: committed() >= COUNT // ROWS, 150)
+            assert not survivor.run("failure", name=query)
             assert numbers(survivor, place) == list(range(COUNT))
         finally:
             survivor.stop()

@@ -248,29 +248,50 @@ def test_times_are_few_and_not_too_late(served: Served) -> None:
     assert list(fragment.served.since) == [0, 60]
 
 
+@pytest.mark.parametrize(("most", "of_one"), [(3, 5), (5, 3)])
 def test_so_many_reads_have_a_chunk_in_hand_and_others_wait(
-    monkeypatch: pytest.MonkeyPatch,
+    monkeypatch: pytest.MonkeyPatch, most: int, of_one: int
 ) -> None:
-    monkeypatch.setattr(stream_answers, "STREAM_READS_MAX", 3)
+    monkeypatch.setattr(stream_answers, "STREAM_READS_MAX", most)
+    monkeypatch.setattr(stream_answers, "STREAM_READS_PER_USER_MAX", of_one)
     cluster = Cluster(1)
     filled(cluster, 60)
     served = Served(cluster)
+    served.change(PutUser("robot", "", (), False))
+    served.change(SetPermissions("robot", "/", "", "", "s"))
 
-    async def one() -> list[pb.Chunk]:
+    async def one(user: str, stalls: asyncio.Event) -> list[pb.Chunk]:
         request = pb.ReadRequest(vhost="/", stream="s", end=60)
         found: list[pb.Chunk] = []
-        async with aclosing(served.answers.read(USER, request)) as chunks:
+        async with aclosing(served.answers.read(user, request)) as chunks:
             async for chunk in chunks:
                 found.append(chunk)
-                await asyncio.sleep(0)
+                await stalls.wait()
         return found
 
     async def all_of_them() -> list[list[pb.Chunk]]:
-        return await asyncio.gather(*(one() for _ in range(10)))
+        goes_on, never, full = asyncio.Event(), asyncio.Event(), asyncio.Event()
+        goes_on.set()
 
-    for chunks in asyncio.run(all_of_them()):
-        assert texts_of(chunks) == bodies(60)
-    assert (served.most, served.under_way) == (3, 0)
+        def note() -> None:
+            if served.under_way + 1 == min(most, of_one):
+                full.set()
+
+        served.before = note
+        # Those of one user take nothing; another one's are served as long as there is room.
+        stalled = [asyncio.ensure_future(one(USER, never)) for _ in range(10)]
+        others = [asyncio.ensure_future(one("robot", goes_on)) for _ in range(10)]
+        if of_one < most:
+            await asyncio.gather(*others)
+        await full.wait()
+        never.set()
+        return await asyncio.gather(*stalled, *others)
+
+    found = asyncio.run(all_of_them())
+    assert [texts_of(chunks) for chunks in found] == [bodies(60)] * 20
+    assert min(most, of_one) <= served.most <= min(most, 2 * of_one)
+    assert served.under_way == 0
+    assert not served.answers._shares
 
 
 def test_a_caller_that_hangs_up_leaves_nothing_behind(served: Served) -> None:

@@ -117,6 +117,27 @@ def test_right_and_wrong_passwords_are_looked_at_once(verified: list[str]) -> No
     assert verified == ["secret", "Secret"]
 
 
+def test_many_who_say_the_same_wait_for_one_verdict(verified: list[str]) -> None:
+    """The first processes of a job come at once; and the first of them may hang up."""
+
+    async def logins(logins: StreamLogins) -> None:
+        caller = caller_of(basic("robot:secret"), ELSEWHERE)
+        first = asyncio.ensure_future(logins.check(caller))
+        others = [asyncio.ensure_future(logins.check(caller)) for _ in range(50)]
+        # It begins, and then its caller is gone.
+        begun = asyncio.get_running_loop().create_future()
+        asyncio.get_running_loop().call_soon(begun.set_result, None)
+        await begun
+        first.cancel()
+        assert await asyncio.gather(*others) == ["robot"] * 50
+        wrong = caller_of(basic("robot:wrong"), ELSEWHERE)
+        told = await asyncio.gather(*(refused(logins, wrong) for _ in range(50)))
+        assert {code for code, _ in told} == {grpc.StatusCode.UNAUTHENTICATED}
+
+    run(logins, Users())
+    assert verified == ["secret", "wrong"]
+
+
 def test_no_sentence_says_whether_there_is_such_a_user(verified: list[str]) -> None:
     async def logins(logins: StreamLogins) -> None:
         for user in ("robot", "mallory", "nobody"):

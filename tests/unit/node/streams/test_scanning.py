@@ -27,6 +27,7 @@ from tests.unit.node.streams.test_larger_than_memory import (
     read_all,
 )
 from tests.unit.node.streams.test_reading import SMALL, reads
+from tests.unit.node.uncompiled import only_uncompiled
 
 KEY = QueueKey("/", "s")
 MORE_THAN_ALL = 1 << 20
@@ -275,6 +276,7 @@ def test_a_time_leads_to_the_first_row_that_may_have_it() -> None:
     assert client.is_read
 
 
+@only_uncompiled
 def test_more_reigns_than_are_told_become_one(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("fedq.node.views.stream_view.RANGES_MAX", 2)
     cluster = Cluster(1)
