@@ -87,7 +87,7 @@ def _refuse(context: Any, refusal: Refusal) -> None:
 
 
 @contextmanager
-def serving(*nodes: Node) -> Iterator[None]:
+def serving(*nodes: Node, tls: grpc.ServerCredentials | None = None) -> Iterator[None]:
     """Serves the nodes while the block runs."""
     pools = [ThreadPoolExecutor(4) for _ in nodes]
     servers = [grpc.server(pool) for pool in pools]
@@ -95,8 +95,11 @@ def serving(*nodes: Node) -> Iterator[None]:
         for node, server in zip(nodes, servers, strict=True):
             add = streams_pb2_grpc.add_StreamsServicer_to_server
             add(node, server)  # type: ignore[no-untyped-call]
-            port = server.add_insecure_port("127.0.0.1:0")
-            node.url = NodeUrl("127.0.0.1", port, "robot", "secret", False)
+            if tls is None:
+                port = server.add_insecure_port("127.0.0.1:0")
+            else:
+                port = server.add_secure_port("127.0.0.1:0", tls)
+            node.url = NodeUrl("127.0.0.1", port, "robot", "secret", tls is not None)
             server.start()
         yield
     finally:

@@ -2,17 +2,21 @@
 
 import logging
 from collections.abc import Iterator
+from pathlib import Path
 
 import grpc
 import pytest
 
+from fedq.core.ids import NodeId
 from fedq.pipeline import stream_client
 from fedq.pipeline.columns import Decoder
 from fedq.pipeline.failure import DataLossError, PipelineError
 from fedq.pipeline.places import TlsPaths
 from fedq.pipeline.planning import Span
 from fedq.pipeline.stream_client import Stream, StreamClient
+from fedq.shell.config.certificates import make_authority, make_node_certificate
 from fedq.shell.pb import streams_pb2 as pb
+from fedq.shell.peers.channel import server_credentials
 from tests.integration.ports import free_ports
 from tests.pipeline.nodes import Node, Refusal, chunk, serving
 
@@ -226,3 +230,23 @@ def test_what_was_not_asked_for_is_refused(
     first.script = [[*chunks]]
     with pytest.raises(PipelineError):
         read(client(first, second), 10, 60)
+
+
+def test_with_tls_both_ends_show_certificates(tmp_path: Path) -> None:
+    make_authority(tmp_path)
+    own = make_node_certificate(tmp_path, NodeId("a"), ["127.0.0.1"])
+    mine = make_node_certificate(tmp_path, NodeId("reader"), ["127.0.0.1"])
+    node = Node("a")
+    leads(node, node)
+    node.script = [[chunk(0, 20)]]
+    with serving(node, tls=server_credentials(own)):
+        files = TlsPaths(str(mine.authority), str(mine.certificate), str(mine.key))
+        with StreamClient([node.url], files, Stream("/", "s")) as reader:
+            reader.describe()
+            assert len(list(reader.read(Span(0, 0, 20, "a")))) == 1
+        make_authority(tmp_path / "others")
+        other = make_node_certificate(tmp_path / "others", NodeId("reader"), ["127.0.0.1"])
+        strange = TlsPaths(str(mine.authority), str(other.certificate), str(other.key))
+        stream = Stream("/", "s", retry_s=0.05)
+        with StreamClient([node.url], strange, stream) as reader, pytest.raises(PipelineError):
+            reader.describe()
