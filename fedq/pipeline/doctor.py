@@ -85,11 +85,12 @@ def _source(may_try: bool) -> Finding:
     if not may_try:
         return Finding("data source", False, "not looked at before the above is well")
     try:
-        found = import_module("pyspark_fedq").DefaultSource
         from fedq.pipeline.spark_source import FedqSource
+
+        found = import_module("pyspark_fedq")
     except ImportError as error:
         return Finding("data source", False, f"it cannot be imported: {error}: {_INSTALL}")
-    is_it = found is FedqSource
+    is_it = getattr(found, "DefaultSource", None) is FedqSource
     text = "format('fedq')" if is_it else "another package pyspark_fedq is on the path before it"
     return Finding("data source", is_it, text)
 

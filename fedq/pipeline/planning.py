@@ -137,12 +137,14 @@ def limited(
     if total <= rows:
         return dict(through)
     found: Offsets = {}
-    left = rows
-    behind = total
+    left, behind = rows, total
+    waiting = sum(1 for mine in counts.values() if mine)
     for state in states:
         mine = counts[state.number]
-        # What rounding leaves goes to those that come later.
-        share = min(mine, left * mine // behind) if behind else 0
+        waiting -= mine > 0
+        # What rounding leaves goes to those that come later; nobody waits for ever for a first row.
+        least = 1 if left > waiting else 0
+        share = min(mine, max(least, left * mine // behind)) if behind else 0
         left, behind = left - share, behind - mine
         found[state.number] = nth(state.ranges, begins[state.number], share)
     return found

@@ -42,6 +42,8 @@ _PASSING: Final = (
 #: What a broken way to a node may look like.
 _BROKEN: Final = (
     *_PASSING, grpc.StatusCode.UNKNOWN, grpc.StatusCode.INTERNAL, grpc.StatusCode.CANCELLED,
+    # More calls than a server takes at a time.
+    grpc.StatusCode.RESOURCE_EXHAUSTED,
 )  # fmt: skip
 
 logger = logging.getLogger(__name__)

@@ -1,5 +1,6 @@
 """`fedq pipeline doctor`: what is well, what is wrong, and what to do; its exit codes."""
 
+import importlib
 import sys
 from importlib.metadata import PackageNotFoundError
 from pathlib import Path
@@ -84,6 +85,8 @@ def test_a_source_of_another_package_is_named(
     monkeypatch.setitem(sys.modules, "pyspark_fedq", other)
     code, found = findings()
     assert (code, found["data source"]["well"]) == (4, False)
+    monkeypatch.setitem(sys.modules, "pyspark_fedq", ModuleType("pyspark_fedq"))
+    assert "another package" in findings()[1]["data source"]["text"]
     monkeypatch.setitem(sys.modules, "pyspark_fedq", None)
     assert "it cannot be imported" in findings()[1]["data source"]["text"]
 
@@ -136,3 +139,14 @@ def test_options_that_mean_nothing_are_refused(arguments: list[str], sentence: s
     done = fedq("pipeline", "doctor", *arguments)
     assert done.exit_code == 2
     assert sentence in done.err
+
+
+def test_without_spark_the_package_it_looks_for_has_no_source_and_can_be_imported(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Else no other Python data source could be used where fedq is installed."""
+    monkeypatch.setitem(sys.modules, "pyspark", None)
+    monkeypatch.delitem(sys.modules, "fedq.pipeline.spark_source", raising=False)
+    monkeypatch.delitem(sys.modules, "pyspark_fedq", raising=False)
+    assert not hasattr(importlib.import_module("pyspark_fedq"), "DefaultSource")
+    monkeypatch.delitem(sys.modules, "pyspark_fedq")

@@ -100,6 +100,7 @@ def test_a_chunk_may_come_in_pieces(nodes: tuple[Node, Node]) -> None:
     [
         Refusal(CODE.UNAVAILABLE, "connection reset", is_told=False),
         Refusal(CODE.INTERNAL, "received RST_STREAM", is_told=False),
+        Refusal(CODE.RESOURCE_EXHAUSTED, "too many calls at a time", is_told=False),
         Refusal(CODE.ABORTED, "nothing was taken for 30 s"),
         Refusal(CODE.UNAVAILABLE, "nobody serves it"),
         Refusal(CODE.FAILED_PRECONDITION, "is served by b: ask that node", home="b"),
@@ -127,6 +128,7 @@ def test_a_read_that_ends_early_is_begun_again(nodes: tuple[Node, Node]) -> None
     [
         (Refusal(CODE.PERMISSION_DENIED, "it has no read permission"), "no read permission"),
         (Refusal(CODE.UNAUTHENTICATED, "login refused"), "login refused"),
+        (Refusal(CODE.RESOURCE_EXHAUSTED, "too many wrong passwords"), "too many wrong passwords"),
         (Refusal(CODE.NOT_FOUND, "no stream 's'"), "no stream 's'"),
         (Refusal(CODE.UNIMPLEMENTED, "unknown service", is_told=False), "is that the admin port"),
         (Refusal(CODE.UNAUTHENTICATED, "wants the token", is_told=False), "is that the admin port"),

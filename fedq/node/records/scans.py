@@ -19,7 +19,7 @@ class Scanned(NamedTuple):
     messages: list[bytes]
     #: From which position on messages came at which time at the latest, in Unix milliseconds.
     times: list[tuple[int, int]]
-    #: The first position that the fragment still has, and the one where to go on.
+    #: The position before which messages were, or may have been, removed; and where to go on.
     first: int
     next: int
 

@@ -11,8 +11,9 @@ Changes the readers' records; marks queues.
 
 from typing import Final
 
-from fedq.core.ids import QueueKey
+from fedq.core.ids import QueueKey, reign_of
 from fedq.core.limits import DELIVERY_BATCH_MAX
+from fedq.fragments.fragment import Fragment
 from fedq.node.records.roles import Primary
 from fedq.node.records.scans import Scan, Scanned
 from fedq.node.records.state import NodeState
@@ -100,8 +101,24 @@ class Scanning:
         log = fragment.log
         assert log is not None, "the fragment is one of a stream"
         times = log.times(ranges[0][0], ranges[-1][1]) if ranges else []
-        first = fragment.fresh.first if fragment.fresh.count else fragment.last + 1
+        first = first_kept(fragment)
         scan.end_with(Scanned(ranges, scan.messages, times, first, scan.at))
+
+
+def first_kept(fragment: Fragment) -> int:
+    """The position before which messages were removed, or may have been; 0: none ever were.
+
+    Offsets jump from reign to reign, so a first message far beyond an offset proves nothing. But
+    retention never takes the last message: where none of an earlier reign is left when this one
+    begins, there never was any. What an earlier reign has removed is not known beyond that.
+    """
+    log, fresh = fragment.log, fragment.fresh
+    assert log is not None, "the fragment is one of a stream"
+    if log.removed:
+        return log.removed + 1
+    if not fresh.count or reign_of(fresh.first) == fragment.reign:
+        return 0
+    return fresh.first
 
 
 def _is_bare(primary: Primary, scan: Scan) -> bool:

@@ -11,6 +11,7 @@ from fedq.core.ranges import Range
 from fedq.fragments.stream_runs import StreamRuns
 from fedq.node.node import Node
 from fedq.node.records.roles import Primary
+from fedq.node.streams.scanning import first_kept
 from fedq.node.streams.serving import base_of
 from fedq.wiring.cluster_map.state import FragmentInfo, GrantKey
 from fedq.wiring.cluster_map.stream_arguments import TIME, Beginning
@@ -22,7 +23,8 @@ RANGES_MAX: Final = 1_024
 class ServedFragment(NamedTuple):
     """What is committed of a fragment that the node serves, in offsets."""
 
-    #: The first one that is there, and the one that the next message gets at the earliest.
+    #: The one before which messages were, or may have been, removed; and the one that the next
+    #: message gets at the earliest.
     first: int
     next: int
     #: From where to where messages go, both inclusive; few may lack in between.
@@ -125,11 +127,11 @@ class StreamView:
             joined = len(ranges) - RANGES_MAX
             ranges = [(ranges[0][0], ranges[joined][1]), *ranges[joined + 1 :]]
         following = max(base, ranges[-1][1] + 1 if ranges else fragment.last + 1)
-        first = ranges[0][0] if ranges else following
         found = [min(seek(primary, Beginning(TIME, each)), following) for each in times]
         since = [max(0, position - base) for position in found]
         offsets = [(max(0, low - base), max(0, high - base)) for low, high in ranges]
-        return ServedFragment(max(0, first - base), following - base, offsets, since)
+        first = min(max(base, first_kept(fragment)), following)
+        return ServedFragment(first - base, following - base, offsets, since)
 
     def fragment(self, key: QueueKey, number: int) -> tuple[FragmentId, int] | None:
         """The fragment of that number, and where its offsets begin."""

@@ -3,7 +3,6 @@
 import importlib.util
 import json
 import os
-import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -12,6 +11,8 @@ from typing import Any
 
 import pytest
 
+from fedq.pipeline.failure import PipelineError
+from fedq.pipeline.java import cache_directory, find_java
 from tests.integration.harness import Cluster, environment
 from tests.integration.stock import BlockingChannel, connect
 
@@ -22,8 +23,10 @@ def _why_not() -> str:
     """Why there is no Spark here; empty: there is."""
     if _MISSING:
         return f"{_MISSING[0]} is not installed: pip install 'fedq[spark]'"
-    if shutil.which("java") is None and "JAVA_HOME" not in os.environ:
-        return "no Java 17 or later is found: JAVA_HOME, or java on the path"
+    try:
+        find_java(os.environ, cache_directory(os.environ))
+    except PipelineError as error:
+        return str(error)
     return ""
 
 

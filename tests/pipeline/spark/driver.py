@@ -5,11 +5,13 @@ import sys
 
 from pyspark.sql import SparkSession
 
+from fedq.pipeline.java import use_java
 from tests.pipeline.spark.jobs import JOBS
 
 
 def main() -> None:
     """Serves until its input ends."""
+    use_java()
     builder = SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false")
     settings = {
         "spark.driver.memory": "1g",
