@@ -60,7 +60,7 @@ class Node:
         """`recovered`: what `fedq.journal.recovery` read from the data directory."""
         state = self.state = NodeState(settings, recovered)
         answers = self.answers = Answers(state)
-        permissions = Permissions(state)
+        permissions = self.permissions = Permissions(state)
         cluster = self.cluster = ClusterFlow(state)
         publishing = self.publishing = Publishing(
             state, cluster.proposals.ask_for_fragment, permissions.may_publish

@@ -164,6 +164,8 @@ class NodeState:
         self.parted: dict[QueueKey, tuple[FragmentId, ...]] = {}
         #: What was read back for them, of streams that this node serves.
         self.pages = Pages()
+        #: What scans of them have gathered, until it is handed over.
+        self.scanned_bytes = 0
         #: Those who got deliveries the short way, and several (`fan_out`).
         self.fanned_clients: dict[Client, None] = {}
         #: Memory holds more than it should, or the disk has little room: nothing is taken in.

@@ -77,6 +77,7 @@ class Paging:
             for parts in state.streams.values():
                 for readers in parts.values():
                     self._readers += len(readers.cursors) + len(readers.reads)
+                    self._readers += len(readers.scans)
         return self.bound // self._readers
 
     def _read_bytes(self) -> int:
