@@ -19,6 +19,8 @@ from fedq.fragments.runs import ON_DISK, Run, stowed_mix
 _GONE: Final = 0
 _TRANSIENT: Final = 1
 _PERSISTENT: Final = 2
+#: Kinds here as a mixed run of the line tells them.
+_ONE_LESS: Final = bytes([0, *range(255)])
 
 
 class HeldOnDisk(Run):
@@ -140,7 +142,7 @@ class HeldOnDisk(Run):
             count = high - low + 1
             share = size * count // left
             part = self.kinds[low - self.first : high - self.first + 1]
-            out.append(stowed_mix(low, bytes([kind - 1 for kind in part]), share))
+            out.append(stowed_mix(low, bytes(part.translate(_ONE_LESS)), share))
             size, left = size - share, left - count
         return kept, out
 
