@@ -24,19 +24,19 @@ LOAD ?= 2
 #: Extra arguments for `make demo`, `make bench` and `make test` (pytest), e.g. ARGS="--kill-each".
 ARGS ?=
 
-CODE := fedq tests demo loadtests scripts conformance setup.py
+CODE := fedq pyspark_fedq tests demo loadtests scripts conformance setup.py
 #: Sources of what is compiled.
 COMPILED_SOURCES := fedq/compiled_modules.txt $(shell find fedq -name '*.py' -o -name '*.pyx' -o -name '*.pxd')
 
 #: The lanes of `make test`, by what goes on at the same time; each leaves a line for its end. The
 #: first of them compute, one after the other; those of nodes as processes mostly wait.
-COMPUTING := unit pure installed sim
+COMPUTING := unit pure spark installed sim
 WAITING := celery guarding
 LANES := integration $(COMPUTING) $(WAITING)
 PYTEST = $(BIN)/python -m pytest -q --lane $@
 NOTE := $(BIN)/python -m tests.lanes note
 
-.PHONY: help setup check test .computing .waiting unit pure integration celery guarding sweep installed differential sim crashes conformance attacks faults disks powercut fuzz bench micro cost coverage repeat demo demo-celery protos format clean
+.PHONY: help setup check test .computing .waiting unit pure spark integration celery guarding sweep installed differential sim crashes conformance attacks faults disks powercut fuzz bench micro cost coverage repeat demo demo-celery protos format clean
 
 help: ## Show the targets.
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*##/\t/' | expand -t 14
@@ -80,7 +80,10 @@ test: $(SETUP_DONE) ## Everything the CI runs.
 
 unit: setup ## Tests that start no processes.
 	$(PYTEST) tests --ignore=tests/tidy --ignore=tests/integration \
-	    --ignore=tests/differential --ignore=tests/attacks $(ARGS)
+	    --ignore=tests/differential --ignore=tests/attacks --ignore=tests/pipeline/spark $(ARGS)
+
+spark: setup ## Real Spark on real nodes, where PySpark is installed: pip install '.[spark]'.
+	$(PYTEST) -p no:cacheprovider tests/pipeline/spark $(ARGS)
 
 pure: setup ## What is compiled is tried again from its Python sources.
 	@if find fedq -name '*.so' | grep -q .; then \

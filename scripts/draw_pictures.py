@@ -140,7 +140,7 @@ def draw_queue() -> str:
 
 FLOORS: Final = (
     ("fedq.cli", "commands that people type"),
-    ("fedq.admin", "answers for the whole cluster, from any node"),
+    ("fedq.admin | bench | pipeline", "answers for the cluster; tools beside it"),
     ("fedq.shell", "sockets, gRPC, Raft log, journal files, clock, configuration"),
     ("fedq.node", "all machines wired together: Node"),
     ("fedq.proxy", "serving what lives on other nodes: links, hubs, publishers, relays"),

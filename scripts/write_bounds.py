@@ -17,6 +17,7 @@ from typing import Final
 
 ROOT: Final = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
+from fedq.admin import bounds  # noqa: E402
 from fedq.core import errors, limits  # noqa: E402 (found from here on)
 from fedq.node.clients import client_flow  # noqa: E402
 from fedq.shell.clients import amqp_server, lobby  # noqa: E402
@@ -31,6 +32,7 @@ END: Final = "<!-- end -->\n"
 
 #: What rows may name: all limits, and what stands beside its one user.
 VALUES: Final[Mapping[str, int | float]] = {
+    **{name: value for name, value in vars(bounds).items() if name.isupper()},
     **{name: value for name, value in vars(limits).items() if name.isupper()},
     "CONTENT_TOO_LARGE": errors.CONTENT_TOO_LARGE,
     "FRAME_ERROR": errors.FRAME_ERROR,
@@ -131,6 +133,13 @@ ROWS: Final = (
     (
         "passwords verified by a node (others wait)",
         "{LOGINS_VERIFIED_S:count} a second ({LOGINS_VERIFIED_BURST} at once)",
+    ),
+    (
+        "reads of streams through the admin port that have a chunk in hand (others wait); of one "
+        "user; a chunk; "
+        "a read waits for its messages; for its reader to take a piece",
+        "{STREAM_READS_MAX}; {STREAM_READS_PER_USER_MAX}; {CHUNK_BYTES_MIN} to {CHUNK_BYTES_MAX}, "
+        "and what is read at once; {CHUNK_WAIT_MS}; {CHUNK_STALL_MS}",
     ),
     (
         "wrong passwords tried, of a user from one address (IPv6: /64); on the admin port",

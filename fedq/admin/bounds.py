@@ -18,9 +18,26 @@ NAME_PATTERN_CHARACTERS_MAX: Final = 255
 PAGE_TOKEN_CHARACTERS_MAX: Final = 2_048
 #: Names of silent members, members and the like that one sentence spells out.
 NAMES_IN_SENTENCE_MAX: Final = 5
+#: Reads of streams that gather a chunk, or hand one over, at a time; others wait. And of one user.
+STREAM_READS_MAX: Final = 16
+STREAM_READS_PER_USER_MAX: Final = 8
+#: What a chunk is to have: by default, at least and at most; and the pieces that it travels in.
+CHUNK_BYTES_DEFAULT: Final = 1024 * 1024
+CHUNK_BYTES_MIN: Final = 64 * 1024
+CHUNK_BYTES_MAX: Final = 2 * 1024 * 1024
+CHUNK_PIECE_BYTES_MAX: Final = 256 * 1024
+#: How long a read waits for what it asked for; and for its caller to take a piece.
+CHUNK_WAIT_MS: Final = 10_000
+CHUNK_STALL_MS: Final = 30_000
+#: Times that one question about a stream may name.
+STREAM_TIMES_MAX: Final = 16
+#: The highest offset, or time, that one may ask for.
+STREAM_NUMBER_MAX: Final = 1 << 62
 #: What an answer of a whole page may take on the wire.
 ADMIN_MESSAGE_BYTES_MAX: Final = 16 * 1024 * 1024
 
 assert MERGE_MS < MEMBER_ANSWER_MS
+assert STREAM_READS_PER_USER_MAX < STREAM_READS_MAX
+assert CHUNK_BYTES_MIN <= CHUNK_BYTES_DEFAULT <= CHUNK_BYTES_MAX
 assert QUEUES_PER_PAGE_DEFAULT <= QUEUES_PER_PAGE_MAX
 assert CONNECTIONS_DEFAULT <= CONNECTIONS_MAX

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from typing import TypeVar, cast
+from typing import NoReturn, TypeVar, cast
 
 import grpc
 import grpc.aio
@@ -25,7 +25,15 @@ async def reply(
     try:
         return await answer
     except AdminError as refusal:
-        await context.abort(refusal.code, refusal.text, REFUSAL_METADATA)
+        await refuse(context, refusal)
+
+
+async def refuse(
+    context: grpc.aio.ServicerContext[Request, Reply], refusal: AdminError
+) -> NoReturn:
+    """Ends a call with the status of its refusal."""
+    metadata = (*REFUSAL_METADATA, *refusal.metadata)
+    await context.abort(refusal.code, refusal.text, metadata)
 
 
 async def heard(ask: Callable[[Callable[[Answer], None]], None], timeout_s: float) -> Answer:

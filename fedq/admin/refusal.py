@@ -9,10 +9,14 @@ import grpc
 class AdminError(Exception):
     """The refusal of a call: `code` is its gRPC status, `text` its sentence."""
 
-    def __init__(self, code: grpc.StatusCode, text: str) -> None:
+    def __init__(
+        self, code: grpc.StatusCode, text: str, metadata: tuple[tuple[str, str], ...] = ()
+    ) -> None:
+        """`metadata`: what a program is to know, by name."""
         super().__init__(text)
         self.code = code
         self.text = text
+        self.metadata = metadata
 
 
 def invalid(text: str) -> AdminError:
@@ -23,6 +27,16 @@ def invalid(text: str) -> AdminError:
 def not_found(text: str) -> AdminError:
     """The refusal of a call about a thing that does not exist."""
     return AdminError(grpc.StatusCode.NOT_FOUND, text)
+
+
+def unauthenticated(text: str) -> AdminError:
+    """The refusal of a caller who does not say who it is, or cannot prove it."""
+    return AdminError(grpc.StatusCode.UNAUTHENTICATED, text)
+
+
+def denied(text: str) -> AdminError:
+    """The refusal of what the caller has no permission for."""
+    return AdminError(grpc.StatusCode.PERMISSION_DENIED, text)
 
 
 def too_often(text: str) -> AdminError:

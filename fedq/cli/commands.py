@@ -13,6 +13,7 @@ from fedq import __version__
 from fedq.cli.bench import bench
 from fedq.cli.cluster import clients, cluster, permission, queue, topology, user, vhost
 from fedq.cli.node import certs, config, node, store
+from fedq.cli.pipeline import pipeline
 from fedq.cli.terminal.options import JsonOption
 from fedq.cli.terminal.screen import print_json
 from fedq.cli.up import up
@@ -42,6 +43,7 @@ app.add_typer(permission.app, name="permission")
 app.add_typer(certs.app, name="certs")
 app.add_typer(config.app, name="config")
 app.add_typer(store.app, name="store")
+app.add_typer(pipeline.app, name="pipeline")
 
 
 def _show_version_and_exit(is_wanted: bool) -> None:

@@ -5,14 +5,33 @@ its beginning, so that is what it keeps in memory; the readers of a stream are a
 mostly at its end. What they want of the rest is read for them, and is not put back here.
 """
 
+from bisect import bisect_left
+
+from fedq.core.ids import first_position, reign_of
+from fedq.core.ranges import Range
 from fedq.fragments.fresh import Fresh
 from fedq.fragments.run_parts import weigh_run
+from fedq.fragments.runs import Run
 
 
 class StreamRuns(Fresh):
     """Messages of a stream. No run has gaps here."""
 
     __slots__ = ()
+
+    def reigns(self) -> list[Range]:
+        """From where to where the messages of each reign go, ascending; few may lack in between.
+
+        The runs are not walked, since there may be many.
+        """
+        found: list[Range] = []
+        runs, index = self._runs, self._head
+        while index < len(runs):
+            first = runs[index].first
+            behind: int = first_position(reign_of(first) + 1)
+            index = bisect_left(runs, behind, index, key=_first_of)
+            found.append((first, runs[index - 1].last))
+        return found
 
     def stow(self, through: int, keep: int, beyond: int = 0, most: int = 1 << 62) -> int:
         """Lets go of the bodies of persistent messages up to a position: the disk has these.
@@ -46,3 +65,7 @@ class StreamRuns(Fresh):
                 break
             keep -= size
         return position
+
+
+def _first_of(run: Run) -> int:
+    return run.first

@@ -82,7 +82,7 @@ class StreamLog:
 
     __slots__ = (
         "_gap_ms", "_noted_ms", "_segments", "_stamps", "batch", "came", "due", "notes_times",
-        "policy", "readers", "size", "through",
+        "policy", "readers", "removed", "size", "through",
     )  # fmt: skip
 
     def __init__(self, policy: StreamPolicy) -> None:
@@ -106,6 +106,8 @@ class StreamLog:
         self.due = False
         #: Up to which position messages are to go that may be here yet; 0: none are.
         self.through = 0
+        #: Up to which one messages went, or are to go, since this reign began.
+        self.removed = 0
 
     def begin_with(self, runs: Runs, unix_ms: int, came: Mapping[int, int]) -> None:
         """Takes up what an earlier reign has left; `came`: the notes of when some of it came.
@@ -250,6 +252,16 @@ class StreamLog:
         index = bisect_left(self._stamps, unix_ms, key=_last_ms)
         return self._stamps[index].first if index < len(self._stamps) else None
 
+    def times(self, first: int, last: int) -> list[tuple[int, int]]:
+        """From which position on messages came at which time at the latest; ascending.
+
+        `since` of such a time is where it begins, or before.
+        """
+        stamps = self._stamps
+        begin = max(bisect_right(stamps, first, key=_first) - 1, 0)
+        end = bisect_right(stamps, last, key=_first)
+        return [(max(first, stamp.first), stamp.last_ms) for stamp in stamps[begin:end]]
+
     def retain(self, unix_ms: int) -> None:
         """Finds out up to which position messages are to go. The youngest segment stays."""
         self.due = False
@@ -263,7 +275,7 @@ class StreamLog:
             self.size -= segment.size
             through = segment.last
         if through != self.through:
-            self.through = through
+            self.through = self.removed = through
             self._forget_stamps(through)
 
     def _forget_stamps(self, through: int) -> None:

@@ -9,16 +9,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from fedq.core.ids import FragmentId, Incarnation, NodeId, Origin
+from fedq.core.ids import POSITION_BITS, FragmentId, Incarnation, NodeId, Origin
 from fedq.core.message import FLAG_PERSISTENT, encode
 from fedq.core.policy import QueuePolicy, StreamPolicy
-from fedq.core.ranges import from_ranges
+from fedq.core.ranges import Range, from_ranges
 from fedq.fragments.alive import in_fragment
 from fedq.fragments.fragment import Fragment
 from fedq.fragments.replica import Replica
 from fedq.fragments.runs import ON_DISK
 from fedq.fragments.stowing import lose, may_stow, waits_for_disk
-from fedq.fragments.streams import NOTED_MS, as_kept, read_from
+from fedq.fragments.stream_runs import StreamRuns
+from fedq.fragments.streams import NOTED_MS, StreamLog, as_kept, read_from
 from fedq.node.records.stream_pages import Page, Pages
 
 FRAGMENT = FragmentId(1)
@@ -163,6 +164,24 @@ class StreamMachine(RuleBasedStateMachine):
             since = log.since(self.times[position])
             assert since is not None
             assert since <= position
+        reigns = fragment_reigns(self.fragment)
+        grouped = {each >> POSITION_BITS: each for each in self.bodies}
+        assert [last for _, last in reigns] == list(grouped.values())
+        assert [first for first, _ in reigns][:1] == list(self.bodies)[:1]
+        assert [first >> POSITION_BITS for first, _ in reigns] == list(grouped)
+        for first, last in reigns:
+            self.agree_on_times(log, first, last)
+
+    def agree_on_times(self, log: StreamLog, first: int, last: int) -> None:
+        """Times of a range ascend, and lead back to where they begin, or before."""
+        times = log.times(first, last)
+        assert times[0][0] == first
+        assert times == sorted(times)
+        for position, unix_ms in times:
+            assert first <= position <= last
+            since = log.since(unix_ms)
+            assert since is not None
+            assert since <= position
         assert log.size == self.fragment.bytes_held
 
     @property
@@ -194,6 +213,12 @@ class StreamMachine(RuleBasedStateMachine):
             self.replica.apply(record.data)
         held = sorted([*self.replica.messages, *from_ranges(self.replica.stowed.ranges())])
         assert held == list(self.bodies)
+
+
+def fragment_reigns(fragment: Fragment) -> list[Range]:
+    fresh = fragment.fresh
+    assert isinstance(fresh, StreamRuns)
+    return fresh.reigns()
 
 
 TestStreams = StreamMachine.TestCase

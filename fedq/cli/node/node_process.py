@@ -18,6 +18,9 @@ import uvloop
 from fedq.admin.access_answers import AccessAnswers
 from fedq.admin.members import Connect
 from fedq.admin.service import SERVICE_NAME, AdminService
+from fedq.admin.stream_answers import StreamAnswers
+from fedq.admin.stream_logins import StreamLogins
+from fedq.admin.stream_service import STREAMS_NAME, StreamService
 from fedq.cli.terminal.failure import USAGE, CommandError
 from fedq.compiled import survey
 from fedq.core.errors import NodeFailure
@@ -25,8 +28,10 @@ from fedq.core.ids import ConnectionId, QueueKey
 from fedq.node.cluster.proposals import Result
 from fedq.node.containment.setting_aside import Aside
 from fedq.node.node import Node
+from fedq.node.records.scans import Scan
 from fedq.node.views.access_overview import AccessView
 from fedq.node.views.overview import overview
+from fedq.node.views.stream_view import StreamView
 from fedq.shell.config.values import ConfigError, NodeConfig
 from fedq.shell.host.allocator import settle_allocator
 from fedq.shell.host.process import settle_collector
@@ -53,6 +58,7 @@ def run(config: NodeConfig, stop_with_stdin: bool) -> int:
 async def _serve(config: NodeConfig, stop_with_stdin: bool) -> int:
     runner = NodeRunner(config)
     runner.add_admin_service(SERVICE_NAME, partial(_admin_service, runner))
+    runner.add_admin_service(STREAMS_NAME, partial(_stream_service, runner))
     loop = asyncio.get_running_loop()
     for number in _STOP_SIGNALS:
         loop.add_signal_handler(number, runner.request_stop)
@@ -119,6 +125,18 @@ def _admin_service(runner: NodeRunner, node: Node, connect: Connect) -> AdminSer
     return AdminService(
         overview(node), connect, answers, ask_quarantine, ask_close, runner.turn_times
     )
+
+
+def _stream_service(runner: NodeRunner, node: Node, connect: Connect) -> StreamService:
+    def ask(queue: QueueKey, scan: Scan) -> None:
+        runner.input(node.streams.scanning.on_asked, queue, scan)
+
+    def done(queue: QueueKey, scan: Scan) -> None:
+        runner.input(node.streams.scanning.on_done, queue, scan)
+
+    view = StreamView(node)
+    answers = StreamAnswers(view, ask, done)
+    return StreamService(answers, StreamLogins(view))
 
 
 def _watch_stdin(loop: asyncio.AbstractEventLoop, runner: NodeRunner) -> None:

@@ -205,7 +205,7 @@ def held_bytes(state: NodeState) -> int:
     for parts in state.streams.values():
         messages += sum([readers.bytes_held for readers in parts.values()])
     messages += sum([primary.replication.bytes_read for primary in state.primaries.values()])
-    messages += state.reads.bytes_asked + state.reads.bytes_kept
+    messages += state.reads.bytes_asked + state.reads.bytes_kept + state.scanned_bytes
     messages += state.pages.bytes_held + state.plan.places_bytes
     messages += state.scratch.bytes_under_way + state.scratch.index_bytes
     return messages + state.accounts.bytes_held + state.bytes_waiting

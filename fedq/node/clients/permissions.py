@@ -110,6 +110,10 @@ class Permissions:
         """Whether the client's user may publish to the exchange ("": the default one)."""
         return self._rights_of(client).write.covers(exchange or DEFAULT_EXCHANGE)
 
+    def may_read(self, user: str, vhost: str, queue: str) -> bool:
+        """Whether the user may read the queue, as a consumer of it would."""
+        return self._look_up(GrantKey(user, vhost)).read.covers(queue)
+
     # --- the methods -------------------------------------------------------------------------
 
     def _exchange_declare(self, channel: Channel, method: m.ExchangeDeclare) -> None:
@@ -176,11 +180,13 @@ class Permissions:
             raise _refusal(client, kind, name, method)
 
     def _rights_of(self, client: Client) -> _Rights:
+        return self._look_up(GrantKey(client.user, client.vhost))
+
+    def _look_up(self, key: GrantKey) -> _Rights:
         cluster = self.state.map
         if self._version != cluster.access_version:
             self._version = cluster.access_version
             self._rights = {}
-        key = GrantKey(client.user, client.vhost)
         rights = self._rights.get(key)
         if rights is None:
             if len(self._rights) >= GRANTS_KEPT_MAX:

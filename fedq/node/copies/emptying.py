@@ -110,6 +110,7 @@ def cancel_readers(state: NodeState, parts: Parts) -> None:
     """As `cancel_all`, for the readers of a stream; those about to begin hear that it is gone."""
     consumers: dict[Consumer, None] = {}
     for readers in parts.values():
+        readers.refuse_scans()
         seeks, readers.seeks = readers.seeks, {}
         for waiting in seeks.values():
             for then in waiting:

@@ -31,7 +31,7 @@ from fedq.node.records.peer import Peer
 from fedq.node.records.private_queue import PrivateQueue
 from fedq.node.records.reads import Reads
 from fedq.node.records.roles import Backup, Primary
-from fedq.node.records.scratch import Scratch
+from fedq.node.records.scratch import FILE_BYTES_MAX, Scratch
 from fedq.node.records.scrub import Scrub
 from fedq.node.records.stream_pages import Pages
 from fedq.node.records.stream_readers import Parts, StreamReaders
@@ -157,13 +157,15 @@ class NodeState:
 
     def _begin_waiting(self) -> None:
         """Begins the lists of who waits for what, beyond a turn. Dicts keep the order."""
-        self.scratch = Scratch(self.out)
+        self.scratch = Scratch(self.out, min(FILE_BYTES_MAX, self.settings.segment_bytes_max))
         self.dirty_clients: dict[Client, None] = {}
         self.streams: dict[QueueKey, Parts] = {}  # Those that have readers here.
         #: Streams in several fragments, in order; publishes go by their routing keys.
         self.parted: dict[QueueKey, tuple[FragmentId, ...]] = {}
         #: What was read back for them, of streams that this node serves.
         self.pages = Pages()
+        #: What scans of them have gathered, until it is handed over.
+        self.scanned_bytes = 0
         #: Those who got deliveries the short way, and several (`fan_out`).
         self.fanned_clients: dict[Client, None] = {}
         #: Memory holds more than it should, or the disk has little room: nothing is taken in.

@@ -8,6 +8,7 @@ from fedq.core.ids import FragmentId, NodeId
 from fedq.core.limits import STREAM_FILTERS_MAX
 from fedq.node.records.client_state import Cursor, Place
 from fedq.node.records.named_readers import Group, Member
+from fedq.node.records.scans import Scan
 from fedq.node.records.stream_pages import MESSAGE
 
 #: No fragment has this number, or a higher one: deliveries of streams do, as they settle nothing.
@@ -92,7 +93,7 @@ class StreamReaders:
 
     __slots__ = (
         "again", "asked", "awaited", "bytes_held", "chunks", "cursors", "filters", "groups",
-        "has_left", "left", "members", "moved", "reads", "seeks", "vacant", "yielding",
+        "has_left", "left", "members", "moved", "reads", "scans", "seeks", "vacant", "yielding",
     )  # fmt: skip
 
     def __init__(self) -> None:
@@ -127,13 +128,21 @@ class StreamReaders:
         self.vacant: dict[str, None] = {}
         #: What other nodes want to read; who was served last is the last.
         self.reads: dict[ReadKey, Read] = {}
+        #: And what is read by way of the admin port; who was served last is the last.
+        self.scans: dict[Scan, None] = {}
 
     @property
     def is_idle(self) -> bool:
         """Whether nobody reads it."""
-        if self.cursors or self.seeks or self.reads or self.awaited:
+        if self.cursors or self.seeks or self.reads or self.awaited or self.scans:
             return False
         return not (self.members or self.groups)
+
+    def refuse_scans(self) -> None:
+        """Ends all scans: this node does not serve the fragment, or it is gone."""
+        scans, self.scans = self.scans, {}
+        for scan in scans:
+            scan.end_with(None)
 
     def has_room_for(self, wanted: StreamFilter | None) -> bool:
         """Whether a reader with that filter may begin."""

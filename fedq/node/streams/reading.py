@@ -34,6 +34,7 @@ from fedq.node.records.stream_readers import (
     as_read,
 )
 from fedq.node.streams.naming import Naming
+from fedq.node.streams.scanning import Scanning
 from fedq.node.streams.serving import DEAL_SHIFT, Found, Serving, base_of, position_of
 from fedq.wiring.cluster_map.state import FragmentInfo
 from fedq.wiring.cluster_map.stream_arguments import Beginning
@@ -52,12 +53,14 @@ _OFFSET_MAX: Final = (1 << 63) - 1
 class Reading:
     """Serves the readers of streams that are on this node."""
 
-    __slots__ = ("_questions", "consuming", "naming", "serving", "state")
+    __slots__ = ("_questions", "consuming", "naming", "scanning", "serving", "state")
 
     def __init__(
-        self, state: NodeState, consuming: ConsumeFlow, serving: Serving, naming: Naming
-    ) -> None:
+        self, state: NodeState, consuming: ConsumeFlow, serving: Serving, naming: Naming,
+        scanning: Scanning,
+    ) -> None:  # fmt: skip
         self.state = state
+        self.scanning = scanning
         self.naming = naming
         self.consuming = consuming
         self.serving = serving
@@ -139,7 +142,7 @@ class Reading:
         # Whoever comes second gets nothing in a turn that others have used up.
         is_first = state.work.turn & 1 == 0
         is_done = not is_first or self._serve(readers, info, primary)
-        is_served = primary is None or self.serving.serve(readers, primary)
+        is_served = self._serve_others(readers, primary)
         if not is_served:
             state.marks.unfinished[info.id] = None
         if not is_first:
@@ -152,6 +155,14 @@ class Reading:
         if readers.is_idle:
             state.forget_readers(info.queue, info.id)
         return is_done and is_served
+
+    def _serve_others(self, readers: StreamReaders, primary: Primary | None) -> bool:
+        """Answers other nodes, then scans; a piece of each, whatever the turn has room for."""
+        if primary is None:
+            readers.refuse_scans()
+            return True
+        is_served = self.serving.serve(readers, primary)
+        return self.scanning.serve(readers, primary) and is_served
 
     def _serve(self, readers: StreamReaders, info: FragmentInfo, primary: Primary | None) -> bool:
         """Serves readers in turns, a chunk each, until they have enough or all there is.

@@ -26,8 +26,9 @@ _TEXT_BYTES_MAX: Final = 256
 _HEADER: Final = "authorization"
 #: Where every user may make a directory, whatever TMPDIR says to one of its programs.
 SHARED_DIRECTORY: Final = Path("/tmp")
-#: What anybody may ask: whether the node is well, and which services there are.
-_OPEN: Final = ("/grpc.health.", "/grpc.reflection.")
+#: What anybody may ask: whether the node is well, and which services there are. And what asks for
+#: a user and a password itself.
+_OPEN: Final = ("/grpc.health.", "/grpc.reflection.", "/fedq.streams.")
 
 #: What others than members hear at a port of peers.
 NOT_HERE: Final = "this is the port of peers: ask the admin port"

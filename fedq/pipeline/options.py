@@ -1,0 +1,224 @@
+"""The options of a read, in the words of Spark's Kafka source (docs/adr/0077).
+
+Input: names (in any case) and texts, as Spark hands them over. Output: `ReadOptions`, or
+`OptionError`. An option that is not known, or means nothing where it stands, is refused: ignored,
+it would be a wrong result.
+"""
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from enum import Enum
+from typing import Final, TypeAlias, TypeVar
+
+from fedq.pipeline.failure import OptionError
+from fedq.pipeline.places import NodeUrl, TlsPaths, check_tls, urls_of
+
+#: The highest number of an offset, a time or a count.
+NUMBER_MAX: Final = 1 << 62
+_EARLIEST_NUMBER: Final = -2
+_LATEST_NUMBER: Final = -1
+
+Parsed = TypeVar("Parsed")
+
+
+class Edge(Enum):
+    """An end of a stream."""
+
+    EARLIEST = "earliest"
+    LATEST = "latest"
+
+
+@dataclass(frozen=True, slots=True)
+class At:
+    """An offset: the first one that is read, or the first one that is not."""
+
+    offset: int
+
+
+@dataclass(frozen=True, slots=True)
+class Since:
+    """The first offset whose message came then or later, in milliseconds since 1970."""
+
+    unix_ms: int
+
+
+Bound: TypeAlias = Edge | At | Since
+
+
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """Where a read begins, or ends, in each fragment."""
+
+    default: Bound
+    #: By number of the fragment.
+    fragments: Mapping[int, Bound]
+
+    def of(self, fragment: int) -> Bound:
+        """The bound in one of them."""
+        return self.fragments.get(fragment, self.default)
+
+
+@dataclass(frozen=True, slots=True)
+class ReadOptions:
+    """What a read was asked for."""
+
+    urls: tuple[NodeUrl, ...]
+    tls: TlsPaths
+    vhost: str
+    stream: str
+    start: Bounds
+    end: Bounds
+    #: Partitions at least, and rows of one micro-batch at most; 0: nothing was said.
+    min_partitions: int
+    rows_per_trigger: int
+    fails_on_loss: bool
+    #: 0: the broker's default.
+    chunk_bytes: int
+    retry_s: float
+
+
+_START: Final = ("startingTimestamp", "startingOffsetsByTimestamp", "startingOffsets")
+_END: Final = ("endingTimestamp", "endingOffsetsByTimestamp", "endingOffsets")
+_KNOWN: Final = (
+    "url", "vhost", "stream", *_START, *_END, "minPartitions", "maxOffsetsPerTrigger",
+    "failOnDataLoss", "chunkBytes", "retryTimeout", "tls.authority", "tls.certificate", "tls.key",
+)  # fmt: skip
+
+
+class _Given:
+    """The options that were given."""
+
+    def __init__(self, options: Mapping[str, str]) -> None:
+        self._values = {name.lower(): str(value) for name, value in options.items()}
+        known = {name.lower(): name for name in _KNOWN}
+        unknown = sorted(name for name in self._values if name not in known)
+        if unknown:
+            raise OptionError(f"{unknown[0]}: no such option; there are {', '.join(_KNOWN)}")
+
+    def has(self, name: str) -> bool:
+        return name.lower() in self._values
+
+    def text(self, name: str, default: str) -> str:
+        return self._values.get(name.lower(), default)
+
+    def parse(self, name: str, default: Parsed, parse: Callable[[str, str], Parsed]) -> Parsed:
+        if not self.has(name):
+            return default
+        return parse(name, self._values[name.lower()].strip())
+
+
+def read_options(options: Mapping[str, str], *, is_streaming: bool) -> ReadOptions:
+    """The options of a batch, or of a streaming query; raises OptionError."""
+    given = _Given(options)
+    urls = urls_of(given.text("url", ""))
+    tls = TlsPaths(*(given.text(f"tls.{each}", "") for each in ("authority", "certificate", "key")))
+    check_tls(urls, tls)
+    stream = given.text("stream", "")
+    if not stream:
+        raise OptionError("stream: say which stream is to be read")
+    if is_streaming:
+        wrong = [name for name in _END if given.has(name)]
+        if wrong:
+            raise OptionError(f"{wrong[0]}: a streaming query has no end")
+    elif given.has("maxOffsetsPerTrigger"):
+        raise OptionError("maxOffsetsPerTrigger: a batch has no triggers")
+    start_default = Edge.LATEST if is_streaming else Edge.EARLIEST
+    start = _bounds(given, _START, start_default, Edge.EARLIEST)
+    end = _bounds(given, _END, Edge.LATEST, Edge.LATEST)
+    if not is_streaming:
+        _refuse_edge(start, Edge.LATEST, "startingOffsets: a batch that begins at the latest")
+        _refuse_edge(end, Edge.EARLIEST, "endingOffsets: a batch that ends at the earliest")
+    return ReadOptions(
+        urls=urls,
+        tls=tls,
+        vhost=given.text("vhost", "/"),
+        stream=stream,
+        start=start,
+        end=end,
+        min_partitions=given.parse("minPartitions", 0, _positive),
+        rows_per_trigger=given.parse("maxOffsetsPerTrigger", 0, _positive),
+        fails_on_loss=given.parse("failOnDataLoss", True, _flag),
+        chunk_bytes=given.parse("chunkBytes", 0, _chunk_bytes),
+        retry_s=given.parse("retryTimeout", 60.0, _seconds),
+    )
+
+
+def _bounds(given: _Given, names: tuple[str, ...], default: Edge, unnamed: Edge) -> Bounds:
+    """Where the read begins or ends; `unnamed`: of fragments that JSON does not name."""
+    said = [name for name in names if given.has(name)]
+    if len(said) > 1:
+        raise OptionError(f"{said[0]} and {said[1]} say the same thing: give one of them")
+    if not said:
+        return Bounds(default, {})
+    [name] = said
+    time_name, times_name, _ = names
+    if name == time_name:
+        return Bounds(Since(given.parse(name, 0, _number)), {})
+    text = given.text(name, "").strip()
+    if name != times_name and text.lower() in (Edge.EARLIEST.value, Edge.LATEST.value):
+        return Bounds(Edge(text.lower()), {})
+    return Bounds(unnamed, _by_fragment(name, text, are_times=name == times_name))
+
+
+def _by_fragment(name: str, text: str, *, are_times: bool) -> dict[int, Bound]:
+    what = "times" if are_times else "offsets"
+    also = "" if are_times else "earliest, latest, or "
+    refused = OptionError(f'{name}: {also}JSON with {what} by fragment: {{"0": 23, "1": 42}}')
+    try:
+        found = json.loads(text)
+    except (ValueError, RecursionError):
+        raise refused from None
+    if not isinstance(found, dict) or not found:
+        raise refused
+    bounds: dict[int, Bound] = {}
+    for key, value in found.items():
+        is_number = isinstance(value, int) and not isinstance(value, bool)
+        if not key.isascii() or not key.isdecimal() or not is_number or value > NUMBER_MAX:
+            raise refused
+        if are_times and value >= 0:
+            bounds[int(key)] = Since(value)
+        elif not are_times and value >= _EARLIEST_NUMBER:
+            edges = {_EARLIEST_NUMBER: Edge.EARLIEST, _LATEST_NUMBER: Edge.LATEST}
+            bounds[int(key)] = edges.get(value) or At(value)
+        else:
+            raise refused
+    return bounds
+
+
+def _refuse_edge(bounds: Bounds, edge: Edge, what: str) -> None:
+    if edge in (bounds.default, *bounds.fragments.values()):
+        raise OptionError(f"{what} has no rows")
+
+
+def _number(name: str, text: str) -> int:
+    if not text.isascii() or not text.isdecimal() or len(text) > 20 or int(text) > NUMBER_MAX:
+        raise OptionError(f"{name}: {text!r} is no number of 0 or more")
+    return int(text)
+
+
+def _positive(name: str, text: str) -> int:
+    number = _number(name, text)
+    if not number:
+        raise OptionError(f"{name}: at least 1")
+    return number
+
+
+def _chunk_bytes(name: str, text: str) -> int:
+    number = _number(name, text)
+    if not 64 * 1024 <= number <= 2 * 1024 * 1024:
+        raise OptionError(f"{name}: 65536 to 2097152 bytes")
+    return number
+
+
+def _seconds(name: str, text: str) -> float:
+    number = _number(name, text.removesuffix("s"))
+    if number > 86_400:
+        raise OptionError(f"{name}: at most 86400 seconds")
+    return float(number)
+
+
+def _flag(name: str, text: str) -> bool:
+    if text.lower() not in ("true", "false"):
+        raise OptionError(f"{name}: true or false, not {text!r}")
+    return text.lower() == "true"

@@ -1,0 +1,1 @@
+"""Real Spark on real nodes; skipped, with the reason, where there is no PySpark or no Java."""

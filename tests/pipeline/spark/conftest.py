@@ -1,0 +1,139 @@
+"""Spark's driver as a process, and nodes with a stream, for all tests that need them."""
+
+import importlib.util
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fedq.pipeline.failure import PipelineError
+from fedq.pipeline.java import cache_directory, find_java
+from tests.integration.harness import Cluster, environment
+from tests.integration.stock import BlockingChannel, connect
+
+_MISSING = [name for name in ("pyspark", "pyarrow") if importlib.util.find_spec(name) is None]
+
+
+def _why_not() -> str:
+    """Why there is no Spark here; empty: there is."""
+    if _MISSING:
+        return f"{_MISSING[0]} is not installed: pip install 'fedq[spark]'"
+    try:
+        find_java(os.environ, cache_directory(os.environ))
+    except PipelineError as error:
+        return str(error)
+    return ""
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Skips what is here, where it cannot run."""
+    reason = _why_not()
+    mine = Path(__file__).parent
+    for item in items:
+        if item.path.is_relative_to(mine):
+            item.add_marker(pytest.mark.slow)
+            if reason:
+                item.add_marker(pytest.mark.skip(reason=reason))
+
+
+class Driver:
+    """A driver of Spark, in a process of its own."""
+
+    def __init__(self, directory: Path) -> None:
+        directory.mkdir()
+        self._log = directory / "driver.log"
+        variables = environment() | {
+            "PYSPARK_PYTHON": sys.executable,
+            "SPARK_LOCAL_IP": "127.0.0.1",
+        }
+        with self._log.open("wb") as log:
+            self._process = subprocess.Popen(
+                [sys.executable, "-m", "tests.pipeline.spark.driver"], cwd=directory, text=True,
+                stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log, env=variables,
+            )  # fmt: skip
+        assert self._answer()["ready"]
+
+    def _answer(self) -> dict[str, Any]:
+        assert self._process.stdout is not None
+        for line in self._process.stdout:
+            if line.startswith("ANSWER "):
+                found: dict[str, Any] = json.loads(line.removeprefix("ANSWER "))
+                return found
+        raise AssertionError(
+            f"the driver has ended:\n{self._log.read_text(errors='replace')[-4_000:]}"
+        )
+
+    def _ask(self, job: str, arguments: dict[str, Any]) -> dict[str, Any]:
+        assert self._process.stdin is not None
+        self._process.stdin.write(json.dumps({"job": job, "arguments": arguments}) + "\n")
+        self._process.stdin.flush()
+        return self._answer()
+
+    def run(self, job: str, **arguments: Any) -> Any:
+        """The result of a job."""
+        answer = self._ask(job, arguments)
+        assert "error" not in answer, answer["error"]
+        return answer["result"]
+
+    def error(self, job: str, **arguments: Any) -> str:
+        """The error of a job that fails."""
+        return str(self._ask(job, arguments)["error"])
+
+    def kill(self) -> None:
+        """Ends the process without a word."""
+        self._process.kill()
+        self._process.wait()
+        self._close()
+
+    def stop(self) -> None:
+        """Ends it as users do."""
+        assert self._process.stdin is not None
+        self._process.stdin.close()
+        self._process.wait(60)
+        self._close()
+
+    def _close(self) -> None:
+        for pipe in (self._process.stdin, self._process.stdout):
+            assert pipe is not None
+            pipe.close()
+
+
+@pytest.fixture(scope="session")
+def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Driver]:
+    driver = Driver(tmp_path_factory.mktemp("spark") / "driver")
+    yield driver
+    driver.stop()
+
+
+@pytest.fixture(scope="session")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    with Cluster(tmp_path_factory.mktemp("nodes")) as running:
+        yield running
+
+
+@pytest.fixture
+def channel(cluster: Cluster) -> Iterator[BlockingChannel]:
+    """A channel to some node, with confirms."""
+    connection = connect(cluster.living().amqp)
+    channel = connection.channel()
+    channel.confirm_delivery()
+    yield channel
+    connection.close()
+
+
+@pytest.fixture
+def url(cluster: Cluster) -> str:
+    """All nodes of the shared cluster."""
+    return urls(cluster)
+
+
+def urls(cluster: Cluster) -> str:
+    """All nodes, as the option `url` says them."""
+    return ",".join(
+        f"fedq://guest:guest@{node.admin.host}:{node.admin.port}" for node in cluster.nodes.values()
+    )

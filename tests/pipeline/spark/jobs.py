@@ -1,0 +1,75 @@
+"""What a driver of Spark is asked to do by tests: each a function of JSON, with JSON as its result.
+
+They run in a process of their own (`tests.pipeline.spark.driver`), as those of users do.
+"""
+
+import json
+from typing import Any
+
+from pyspark.sql import DataFrame, SparkSession
+
+Options = dict[str, str]
+
+
+def load(spark: SparkSession, options: Options) -> DataFrame:
+    return spark.read.format("fedq").options(**options).load()
+
+
+def rows(spark: SparkSession, options: Options, where: str = "true") -> list[dict[str, Any]]:
+    """The rows of a batch, in order; bodies as text."""
+    table = load(spark, options).where(where).orderBy("fragment", "offset")
+    table = table.selectExpr("*", "decode(body, 'utf-8') AS text").drop("body")
+    return [json.loads(line) for line in table.toJSON().collect()]
+
+
+def texts(spark: SparkSession, options: Options) -> list[str]:
+    """The bodies of a batch, in no order."""
+    return [row[0] for row in load(spark, options).selectExpr("decode(body, 'utf-8')").collect()]
+
+
+def schema(spark: SparkSession, options: Options) -> str:
+    return str(load(spark, options).schema.simpleString())
+
+
+def partitions(spark: SparkSession, options: Options) -> int:
+    return int(load(spark, options).rdd.getNumPartitions())
+
+
+def begin(spark: SparkSession, options: Options, place: str, trigger: dict[str, Any]) -> str:
+    """Begins a query that writes what it reads into files; returns its name."""
+    table = spark.readStream.format("fedq").options(**options).load()
+    written = table.selectExpr("fragment", "offset", "decode(body, 'utf-8') AS text")
+    query = (
+        written.writeStream.format("parquet")
+        .option("checkpointLocation", f"{place}/checkpoint")
+        .option("path", f"{place}/out")
+        .trigger(**trigger)
+        .start()
+    )
+    return str(query.id)
+
+
+def follow(spark: SparkSession, options: Options, place: str, trigger: dict[str, Any]) -> list[int]:
+    """Runs a query to its end; returns how many rows each of its batches had."""
+    name = begin(spark, options, place, trigger)
+    query = spark.streams.get(name)
+    query.awaitTermination(120)
+    return [each["numInputRows"] for each in query.recentProgress if each["numInputRows"]]
+
+
+def failure(spark: SparkSession, name: str) -> str:
+    """Why a query has ended; empty: it has not failed."""
+    query = spark.streams.get(name)
+    error = query.exception() if query is not None else "it is gone"
+    return str(error or "")
+
+
+def written(spark: SparkSession, place: str) -> list[str]:
+    """The bodies that queries have written, in no order."""
+    return [row[0] for row in spark.read.parquet(f"{place}/out").select("text").collect()]
+
+
+JOBS = {
+    each.__name__: each
+    for each in (rows, texts, schema, partitions, begin, failure, follow, written)
+}

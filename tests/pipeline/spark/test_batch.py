@@ -1,0 +1,125 @@
+"""Batches: `spark.read.format("fedq")`."""
+
+import time
+from collections.abc import Iterator
+
+import pytest
+
+from tests.integration.harness import Cluster
+from tests.integration.stock import BlockingChannel, connect, pika
+from tests.pipeline.spark.conftest import Driver
+
+COUNT = 600
+STREAM = {"x-queue-type": "stream", "x-fedq-fragments": 3}
+KEYS = ("a", "b", "c", "d", "e")
+
+
+def properties(number: int) -> pika.BasicProperties:
+    return pika.BasicProperties(
+        content_type="text/plain", delivery_mode=2, priority=number % 10, message_id=str(number),
+        timestamp=1_700_000_000 + number, headers={"n": number, "even": number % 2 == 0},
+    )  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def times(cluster: Cluster) -> Iterator[list[int]]:
+    """A stream in three fragments, filled in two goes; when these began, in milliseconds."""
+    connection = connect(cluster.nodes["a"].amqp)
+    channel = connection.channel()
+    channel.confirm_delivery()
+    channel.exchange_declare("events", "topic")
+    channel.queue_declare("batch", durable=True, arguments=STREAM)
+    channel.queue_bind("batch", "events", "#")
+    began: list[int] = []
+    for half in (range(COUNT // 2), range(COUNT // 2, COUNT)):
+        began.append(time.time_ns() // 1_000_000)
+        for number in half:
+            key = KEYS[number % len(KEYS)]
+            channel.basic_publish("events", key, b"%d" % number, properties(number))
+    yield began
+    channel.queue_delete("batch")
+    connection.close()
+
+
+@pytest.fixture
+def options(url: str, times: list[int]) -> dict[str, str]:
+    assert len(times) == 2
+    return {"url": url, "stream": "batch"}
+
+
+def test_a_batch_has_every_row_with_all_its_columns(spark: Driver, options: dict[str, str]) -> None:
+    rows = spark.run("rows", options=options)
+    assert sorted(int(row["text"]) for row in rows) == list(range(COUNT))
+    assert {row["fragment"] for row in rows} <= {0, 1, 2}
+    for row in rows:
+        number = int(row["text"])
+        assert (row["exchange"], row["routing_key"]) == ("events", KEYS[number % len(KEYS)])
+        assert row["properties"]["content_type"] == "text/plain"
+        assert row["properties"]["priority"] == number % 10
+        assert row["properties"]["message_id"] == str(number)
+        assert row["properties"]["timestamp"].startswith("2023-11-14T22:")
+        assert row["headers"] == {"n": str(number), "even": "true" if number % 2 == 0 else "false"}
+    for fragment in {row["fragment"] for row in rows}:
+        # A key's order is that of its fragment.
+        mine = [row for row in rows if row["fragment"] == fragment]
+        assert [row["offset"] for row in mine] == list(range(len(mine)))
+        for key in KEYS:
+            numbers = [int(row["text"]) for row in mine if row["routing_key"] == key]
+            assert numbers == sorted(numbers)
+
+
+def test_the_columns_are_those_of_the_documents(spark: Driver, options: dict[str, str]) -> None:
+    assert spark.run("schema", options=options).startswith(
+        "struct<fragment:int,offset:bigint,timestamp:timestamp,exchange:string,routing_key:string,"
+        "body:binary,properties:struct<content_type:string,"
+    )
+
+
+def test_offsets_and_times_bound_a_batch(
+    spark: Driver, options: dict[str, str], times: list[int]
+) -> None:
+    rows = spark.run("rows", options=options)
+    fragment = rows[0]["fragment"]
+    bounds = {"startingOffsets": f'{{"{fragment}": 5}}', "endingOffsets": f'{{"{fragment}": 9}}'}
+    found = spark.run("rows", options=options | bounds, where=f"fragment = {fragment}")
+    assert [row["offset"] for row in found] == [5, 6, 7, 8]
+    later = spark.run("texts", options=options | {"startingTimestamp": str(times[1])})
+    assert sorted(map(int, later)) == list(range(COUNT // 2, COUNT))
+    earlier = spark.run("texts", options=options | {"endingTimestamp": str(times[1])})
+    assert sorted(map(int, earlier)) == list(range(COUNT // 2))
+
+
+def test_partitions_are_as_many_as_are_wanted(spark: Driver, options: dict[str, str]) -> None:
+    assert spark.run("partitions", options=options) in (2, 3)
+    more = options | {"minPartitions": "12"}
+    assert 10 <= spark.run("partitions", options=more) <= 14
+    assert sorted(map(int, spark.run("texts", options=more))) == list(range(COUNT))
+
+
+def test_a_batch_without_rows_is_a_table_without_rows(
+    spark: Driver, url: str, channel: BlockingChannel
+) -> None:
+    channel.queue_declare("empty", durable=True, arguments={"x-queue-type": "stream"})
+    assert spark.run("rows", options={"url": url, "stream": "empty"}) == []
+
+
+@pytest.mark.parametrize(
+    ("changed", "sentence"),
+    [
+        ({"stream": "none"}, "no stream 'none' in vhost '/'"),
+        ({"topic": "x"}, "topic: no such option"),
+        ({"vhost": "elsewhere"}, "access to vhost 'elsewhere' refused for user 'guest'"),
+        ({"endingOffsets": '{"0": 100000}'}, "by now, not at 100000"),
+        ({"startingOffsets": '{"7": 1}'}, "there is no fragment 7; the stream has 3"),
+        ({"url": "fedq://guest:wrong@HOST"}, "login refused for user 'guest'"),
+        ({"url": "fedq://guest:guest@127.0.0.1:1", "retryTimeout": "1"}, "127.0.0.1:1"),
+    ],
+)
+def test_what_is_wrong_is_said_at_the_driver(
+    spark: Driver, options: dict[str, str], cluster: Cluster, changed: dict[str, str], sentence: str
+) -> None:
+    place = cluster.nodes["a"].admin
+    changed = {
+        name: value.replace("HOST", f"{place.host}:{place.port}") for name, value in changed.items()
+    }
+    assert sentence in spark.error("rows", options=options | changed)
