@@ -36,7 +36,7 @@ LANES := integration $(COMPUTING) $(WAITING)
 PYTEST = $(BIN)/python -m pytest -q --lane $@
 NOTE := $(BIN)/python -m tests.lanes note
 
-.PHONY: help setup check test .computing .waiting unit pure spark integration celery guarding sweep installed differential sim crashes conformance attacks faults powercut fuzz bench micro cost coverage repeat demo demo-celery protos format clean
+.PHONY: help setup check test .computing .waiting unit pure spark integration celery guarding sweep installed differential sim crashes conformance attacks faults disks powercut fuzz bench micro cost coverage repeat demo demo-celery protos format clean
 
 help: ## Show the targets.
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*##/\t/' | expand -t 14
@@ -126,6 +126,10 @@ attacks: setup ## Hostile scripts against real nodes, with what another client n
 
 faults: setup ## Power cuts, kills, pauses, old and rotten directories of real nodes, for an hour.
 	$(BIN)/python -m tests.faults $(ARGS)
+
+disks: setup ## Failing disks, long stalls, old and empty directories, with long queues and streams.
+	FEDQ_TEST_DISKS=1 $(BIN)/python -m pytest -q tests/integration/test_disk_faults.py \
+	    tests/integration/test_old_directories.py $(ARGS)
 
 powercut: setup ## CUTS power cuts of whole clusters, whose every write and sync is known.
 	$(BIN)/python -m tests.powercut --cuts $(CUTS) $(ARGS)

@@ -91,10 +91,24 @@ def test_the_raft_mark_is_kept(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "content", [b"", b"[]", b"{}", b'{"format":2}', b'{"format":1,"node":"n1","directory":"d"}']
-)
+    "content",
+    [
+        b"", b"[]", b"{}", b'{"format":0}', b'{"format":"2"}',
+        b'{"format":1,"node":"n1","directory":"d"}',
+    ],
+)  # fmt: skip
 def test_a_damaged_file_says_what_to_do(tmp_path: Path, content: bytes) -> None:
     begin(tmp_path)
     (tmp_path / "identity.json").write_bytes(content)
     with pytest.raises(NodeFailure, match=r"identity\.json cannot be used: .* Restore the file"):
         begin(tmp_path)
+
+
+def test_a_file_of_a_newer_release_is_not_to_be_deleted(tmp_path: Path) -> None:
+    begin(tmp_path)
+    written = b'{"format":2,"node":"n1","anything":"else"}'
+    (tmp_path / "identity.json").write_bytes(written)
+    with pytest.raises(NodeFailure, match="run a newer version of fedq") as caught:
+        begin(tmp_path)
+    assert "delete" not in str(caught.value)
+    assert (tmp_path / "identity.json").read_bytes() == written
