@@ -13,6 +13,8 @@ SEEDS ?= 1000
 MINUTES ?= 10
 #: How often `make powercut` cuts the power.
 CUTS ?= 40
+#: How many histories `make crashes` plays, with bodies on disk alone and in memory.
+HISTORIES ?= 100
 #: How many random scripts `make differential` plays.
 SCRIPTS ?= 1000
 #: What `make repeat` runs, how often at most, and how many processes keep the machine busy meanwhile.
@@ -26,12 +28,15 @@ CODE := fedq pyspark_fedq tests demo loadtests scripts conformance setup.py
 #: Sources of what is compiled.
 COMPILED_SOURCES := fedq/compiled_modules.txt $(shell find fedq -name '*.py' -o -name '*.pyx' -o -name '*.pxd')
 
-#: The lanes of `make test`. Each leaves a line for its end.
-LANES := integration unit celery pure installed sim spark
+#: The lanes of `make test`, by what goes on at the same time; each leaves a line for its end. The
+#: first of them compute, one after the other; those of nodes as processes mostly wait.
+COMPUTING := unit pure installed sim
+WAITING := celery guarding spark
+LANES := integration $(COMPUTING) $(WAITING)
 PYTEST = $(BIN)/python -m pytest -q --lane $@
 NOTE := $(BIN)/python -m tests.lanes note
 
-.PHONY: help setup check test unit spark pure integration celery installed differential sim conformance attacks faults powercut fuzz bench micro cost coverage repeat demo demo-celery protos format clean
+.PHONY: help setup check test .computing .waiting unit spark pure integration celery guarding sweep installed differential sim crashes conformance attacks faults powercut fuzz bench micro cost coverage repeat demo demo-celery protos format clean
 
 help: ## Show the targets.
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*##/\t/' | expand -t 14
@@ -51,7 +56,9 @@ $(COMPILED): $(SETUP_DONE) setup.py $(COMPILED_SOURCES)
 	$(BIN)/python setup.py --quiet build_ext --inplace
 	@touch $@
 
-check: setup ## Style, types, floors, generated files, tidiness.
+# Nothing of it runs what is compiled.
+check: export FEDQ_PURE := 1
+check: $(SETUP_DONE) ## Style, types, floors, generated files, tidiness.
 	$(BIN)/ruff check $(CODE)
 	$(BIN)/ruff format --check $(CODE)
 	$(BIN)/mypy $(CODE)
@@ -61,11 +68,15 @@ check: setup ## Style, types, floors, generated files, tidiness.
 	$(BIN)/python scripts/write_bounds.py --check
 	$(BIN)/python -m pytest -q tests/tidy
 
-test: check ## Everything the CI runs.
-	@# Integration mostly waits, and takes as long as all the others together.
+test: $(SETUP_DONE) ## Everything the CI runs.
 	@$(BIN)/python -m tests.lanes forget
-	@$(MAKE) --no-print-directory --output-sync --jobs 2 $(LANES); status=$$?; \
-	    $(BIN)/python -m tests.lanes tell $(LANES); exit $$status
+	@# Neither of the two waits for the other.
+	@$(MAKE) --no-print-directory --output-sync --jobs 2 check $(COMPILED)
+	@$(MAKE) --no-print-directory --output-sync --jobs 3 integration .computing .waiting; \
+	    status=$$?; $(BIN)/python -m tests.lanes tell $(LANES); exit $$status
+
+.computing .waiting:
+	@$(MAKE) --no-print-directory --output-sync --jobs 1 $(if $(findstring computing,$@),$(COMPUTING),$(WAITING))
 
 unit: setup ## Tests that start no processes.
 	$(PYTEST) tests --ignore=tests/tidy --ignore=tests/integration \
@@ -81,14 +92,20 @@ pure: setup ## What is compiled is tried again from its Python sources.
 	else $(NOTE) $@ "nothing: no module is compiled here, so all lanes ran from the Python sources"; fi
 
 integration: setup ## Real nodes as processes, stock clients; RabbitMQ beside it where it is.
-	$(PYTEST) -p no:cacheprovider tests/integration tests/differential tests/attacks \
+	$(PYTEST) -p no:cacheprovider -m 'not sweep' tests/integration \
 	    --ignore-glob='*test_celery*' $(ARGS)
+
+guarding: setup ## A few hostile scripts against real nodes; scripts beside RabbitMQ where it is.
+	$(PYTEST) -p no:cacheprovider tests/differential tests/attacks $(ARGS)
+
+sweep: setup ## What takes too long for `make test`: every work of the benchmarks, beside RabbitMQ.
+	$(PYTEST) -p no:cacheprovider -m sweep tests/integration $(ARGS)
 
 celery: setup ## Celery's workers and clients on one node and on three.
 	$(PYTEST) -p no:cacheprovider tests/integration/test_celery*.py $(ARGS)
 
 installed: setup ## sdist and wheel built in isolation, installed into an empty environment, tried.
-	$(BIN)/python scripts/try_installed.py $(ARGS)
+	FEDQ_OPT_LEVEL=0 $(BIN)/python scripts/try_installed.py $(ARGS)
 	@$(NOTE) $@ "the wheel of the sdist, with the tests of the twins"
 
 differential: setup ## Random scripts against fedq and a RabbitMQ, frame by frame.
@@ -97,6 +114,9 @@ differential: setup ## Random scripts against fedq and a RabbitMQ, frame by fram
 sim: setup ## SEEDS histories of a whole simulated cluster.
 	$(BIN)/python -m tests.sim --seeds $(SEEDS)
 	@$(NOTE) $@ "$(SEEDS) seeds passed"
+
+crashes: setup ## Crashes at every step of a disk, in HISTORIES of checkpoints and moves on one node.
+	$(BIN)/python -m tests.unit.node.crash_histories --seeds $(HISTORIES) $(ARGS)
 
 conformance: setup ## Client libraries' own tests; writes docs/CONFORMANCE.md.
 	$(BIN)/python -m conformance --write $(ARGS)

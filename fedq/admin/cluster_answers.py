@@ -16,6 +16,7 @@ from fedq.admin.refusal import invalid, not_found, unavailable
 from fedq.core.ids import NodeId, QueueKey
 from fedq.node.views.overview_types import MemberOverview, MemberState, Overview, QueueOverview
 from fedq.shell.pb import admin_pb2 as pb
+from fedq.shell.turn_times import TurnTimes
 
 DEFAULT_VHOST = "/"
 
@@ -23,11 +24,12 @@ DEFAULT_VHOST = "/"
 class ClusterAnswers:
     """What one member can say about all."""
 
-    __slots__ = ("_others", "_overview")
+    __slots__ = ("_others", "_overview", "_turns")
 
-    def __init__(self, overview: Overview, others: OtherMembers) -> None:
+    def __init__(self, overview: Overview, others: OtherMembers, turns: TurnTimes) -> None:
         self._overview = overview
         self._others = others
+        self._turns = turns
 
     # --- the cluster ------------------------------------------------------------------------------
 
@@ -56,7 +58,7 @@ class ClusterAnswers:
             lambda stub, timeout: stub.LocalNode(pb.LocalNodeRequest(), timeout=timeout),
             timeout_s,
         )
-        own = messages.figures(self._overview.node())
+        own = messages.figures(self._overview.node(), self._turns)
         figures: dict[str, pb.NodeFigures] = {own.node: own}
         for node, reply in replies.items():
             # An address may have passed to another node: its figures would be the wrong ones.

@@ -9,11 +9,12 @@ from fedq.admin.refusal import invalid
 from fedq.core.ids import QueueKey
 from fedq.node.views.overview_types import Overview
 from fedq.shell.pb import admin_pb2 as pb
+from fedq.shell.turn_times import TurnTimes
 
 
-def local_node(overview: Overview) -> pb.LocalNodeReply:
+def local_node(overview: Overview, turns: TurnTimes) -> pb.LocalNodeReply:
     """The node's own figures."""
-    return pb.LocalNodeReply(figures=messages.figures(overview.node()))
+    return pb.LocalNodeReply(figures=messages.figures(overview.node(), turns))
 
 
 def local_fragments(

@@ -24,6 +24,7 @@ from fedq.node.views.overview_types import (
 )
 from fedq.node.views.storage_types import CopyOverview, CopyRole
 from fedq.shell.pb import admin_pb2 as pb
+from fedq.shell.turn_times import BOUNDS_US, TurnTimes
 
 _MEMBER_STATES = {
     MemberState.UP: pb.MEMBER_STATE_UP,
@@ -42,8 +43,8 @@ def text(value: str) -> str:
     return value.encode("utf-8", "backslashreplace").decode("utf-8")
 
 
-def figures(node: NodeOverview) -> pb.NodeFigures:
-    """A node's own figures."""
+def figures(node: NodeOverview, turns: TurnTimes) -> pb.NodeFigures:
+    """A node's own figures, and what its turns took."""
     if node.leader is None:
         role = pb.RAFT_ROLE_LOOKING
     elif node.leader == node.node:
@@ -73,6 +74,12 @@ def figures(node: NodeOverview) -> pb.NodeFigures:
         failed_logins=node.failed_logins,
         scrub=pb.Scrub(**asdict(node.scrub)),
         alarms=_alarms(node.alarms),
+        turns=pb.Turns(
+            bounds_us=BOUNDS_US,
+            counts=turns.counts,
+            total_us=turns.total_us,
+            longest_us=turns.longest_us,
+        ),
     )
 
 

@@ -28,6 +28,7 @@ from fedq.admin.quarantine import AskQuarantine, QuarantineAnswers
 from fedq.node.views.overview_types import Overview
 from fedq.shell.pb import admin_pb2 as pb
 from fedq.shell.pb import admin_pb2_grpc
+from fedq.shell.turn_times import TurnTimes
 
 SERVICE_NAME: str = pb.DESCRIPTOR.services_by_name["Admin"].full_name
 #: What members ask each other, each about itself.
@@ -44,14 +45,15 @@ class AdminService(AccessService):
 
     def __init__(
         self, overview: Overview, connect: Connect, access: AccessAnswers, ask: AskQuarantine,
-        ask_close: AskClose,
+        ask_close: AskClose, turns: TurnTimes,
     ) -> None:  # fmt: skip
         """`ask`: has the node do something with what is in quarantine; `ask_close`: end clients."""
         super().__init__(access)
         self._overview = overview
+        self._turns = turns
         self._others = OtherMembers(connect, overview.members)
         self._quarantine = QuarantineAnswers(overview, self._others, ask)
-        self._cluster = ClusterAnswers(overview, self._others)
+        self._cluster = ClusterAnswers(overview, self._others, turns)
         self._clients = ClientAnswers(overview, self._others, ask_close)
         self._adopting = Adopting(overview, self._others, access.change)
 
@@ -170,7 +172,7 @@ class AdminService(AccessService):
         context: grpc.aio.ServicerContext[pb.LocalNodeRequest, pb.LocalNodeReply],
     ) -> pb.LocalNodeReply:
         """Figures of this node."""
-        return local_node(self._overview)
+        return local_node(self._overview, self._turns)
 
     async def LocalFragments(
         self,

@@ -6,6 +6,8 @@ full segments have rot; what was found in the one that is being filled is found 
 full.
 """
 
+from collections.abc import Container
+
 from fedq.core.ids import FragmentId
 from fedq.journal.marks import Mark
 from fedq.journal.segments import Segment, SegmentPlan
@@ -41,10 +43,12 @@ def note_rot(plan: SegmentPlan, number: int) -> bool:
     return False
 
 
-def next_rotten(plan: SegmentPlan) -> Segment | None:
-    """The oldest segment with rot out of which what is alive can be moved."""
+def next_rotten(plan: SegmentPlan, but: Container[int] = ()) -> Segment | None:
+    """The oldest segment, `but` for these, with rot out of which what is alive can be moved."""
     for segment in plan.full:
-        if segment.is_rotten and segment.live_bytes and segment.number < plan.checkpoint:
+        if not segment.is_rotten or segment.number in but:
+            continue
+        if segment.live_bytes and segment.number < plan.checkpoint:
             return segment
     return None
 

@@ -22,7 +22,7 @@ Invariants:
 
 from array import array
 from collections import deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Container, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -380,12 +380,12 @@ class SegmentPlan:
 
     # --- segments of which little is alive ----------------------------------------------------
 
-    def mostly_dead(self) -> Segment | None:
-        """The segment of which the least is alive, so little that moving it frees half of it."""
+    def mostly_dead(self, but: Container[int] = ()) -> Segment | None:
+        """The one (`but` for these) of which the least is alive: moving it frees half of it."""
         best: Segment | None = None
         least = 0.5
         for segment in self._old:
-            if segment.number < self.checkpoint and segment.live_bytes:
+            if segment.live_bytes and self.checkpoint > segment.number not in but:
                 share = (segment.live_bytes + COPY_BYTES_EACH * segment.live_count) / segment.size
                 if share < least:
                     best, least = segment, share
@@ -410,8 +410,7 @@ class SegmentPlan:
         None if there is none; asked as long as there is no checkpoint, normally once.
         """
         self.has_news_of_dead = False
-        # The newest one on disk always stays: its number tells the next start where to go on. What
-        # was not taken yet is not on disk, so cannot be deleted.
+        # The newest one on disk stays: its number tells the next start where to go on.
         newest = self._newest_taken
         if self.checkpoint:
             # What says that they are dead is on disk: `_complete`, `moved`.
@@ -464,8 +463,8 @@ class SegmentPlan:
 
     def _open(self, number: int, nonce: int | None) -> Segment:
         """A segment that is yet to be filled; one as small as tests have has small stretches."""
-        stretch = 1 + (self._bytes_max >> _STRETCH_SHIFT)
-        return Segment(number, nonce=nonce, places=Places(min(STRETCH_BYTES, stretch)))
+        places = Places(min(STRETCH_BYTES, 1 + (self._bytes_max >> _STRETCH_SHIFT)))
+        return Segment(number, nonce=nonce, places=places)
 
     def _next_mark(self) -> bytes:
         """The mark that a chunk of the active segment should begin with; empty: none."""

@@ -52,6 +52,7 @@ from fedq.shell.raft.log import RaftLog
 from fedq.shell.renewal import Renewable, RenewableListener, RenewableNode, Renewal
 from fedq.shell.services import GrpcServers, Service
 from fedq.shell.turn import Effects, Turn
+from fedq.shell.turn_times import TurnTimes
 
 #: Opens a channel to the gRPC services of another member, given its name and "host:port".
 Connect = Callable[[NodeId, str], grpc.aio.Channel]
@@ -111,6 +112,8 @@ class NodeRunner:
         self._renewal: Renewal | None = None
         self._watch: ResourceWatch | None = None
         self._last_act = LastAct(config.node, config.data)
+        #: What the node's turns take.
+        self.turn_times = TurnTimes()
         #: The memory of the process before it held anything.
         self._resident_before = 0
         #: Set once clients can connect.
@@ -243,7 +246,7 @@ class NodeRunner:
             config, identity, journal.vouch.since, self._voters, self._amqp_address, self._last_act
         )
         node = Node(settings, recovered)
-        turn = Turn(node, now_ms=monotonic_ms, on_fatal=self._on_fatal)
+        turn = Turn(node, self.turn_times, now_ms=monotonic_ms, on_fatal=self._on_fatal)
         desk = self._peer_desk(identity, node, turn)
         amqp = AmqpServer(node, turn.input, self._connections_max, self._config.logins_per_address)
         machine = MapMachine(node, turn)

@@ -5,10 +5,10 @@ outlets in the order that module's contract gives. One turn takes in all that on
 the event loop brought: the first input begins it, a callback at the end of the iteration ends it;
 an input that brought much ends it at once.
 
-Invariants: inputs are never nested in each other; the clock is read when a turn begins, and once
-more before it writes to clients if its words have an end; bytes of one connection keep their order;
-after a failure (an exception out of the node, or its own `fatal`) nothing that the node still
-wanted leaves any more, and no input reaches it.
+Invariants: inputs are never nested in each other; the node is told one time a turn, that of its
+beginning, and the clock is read again before it writes to clients if its words have an end; bytes
+of one connection keep their order; after a failure (an exception out of the node, or its own
+`fatal`) nothing that the node still wanted leaves any more, and no input reaches it.
 """
 
 import asyncio
@@ -27,6 +27,7 @@ from fedq.proxy.links import LINGER_MS
 from fedq.shell.clients.paced_writes import PacedWrites, Writers
 from fedq.shell.clients.sending import ClientSocket
 from fedq.shell.log_lines.faults import FaultLog
+from fedq.shell.turn_times import TurnTimes, monotonic_us
 
 TICK_MS: Final = 50
 
@@ -86,20 +87,29 @@ class Turn:
     """Drives one node on the running event loop."""
 
     __slots__ = (
-        "_draining", "_due", "_due_ms", "_end_due", "_failed", "_faults", "_lingering", "_loop",
-        "_node", "_now_ms", "_on_fatal", "_open", "_outlets", "_paced_writes", "_stopped", "_tick",
-        "_valid_until_ms",
+        "_began_us", "_draining", "_due", "_due_ms", "_end_due", "_failed", "_faults", "_lingering",
+        "_loop", "_node", "_now_ms", "_now_us", "_on_fatal", "_open", "_outlets", "_paced_writes",
+        "_stopped", "_tick", "_times", "_valid_until_ms",
     )  # fmt: skip
 
     def __init__(
         self,
         node: Driven,
+        times: TurnTimes,
         *,
         now_ms: Callable[[], int],
         on_fatal: Callable[[str], None],
+        now_us: Callable[[], int] = monotonic_us,
     ) -> None:
-        """`on_fatal` is told once, with the reason, when the node cannot go on."""
+        """`on_fatal` is told once, with the reason, when the node cannot go on.
+
+        `times` hears what each turn took, from its first input on until all is handed to the
+        outlets, by `now_us`: microseconds of any clock.
+        """
         self._node = node
+        self._times = times
+        self._now_us = now_us
+        self._began_us = 0
         self._outlets: Effects
         self._now_ms = now_ms
         self._on_fatal = on_fatal
@@ -168,6 +178,7 @@ class Turn:
     def _begin(self) -> None:
         if not self._open:
             self._open = True
+            self._began_us = self._now_us()
             self._node.begin_turn(self._now_ms())
             if not self._end_due:
                 self._end_due = True
@@ -206,6 +217,7 @@ class Turn:
             self._fail_on(error)
         finally:
             self._draining = False
+        self._times.note(self._now_us() - self._began_us)
 
     def _fail_on(self, error: Exception) -> None:
         """Fails on an exception: nobody can tell what it left half done."""

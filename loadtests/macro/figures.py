@@ -230,4 +230,7 @@ BESIDE_P99: Final = CONFIRM_P99._replace(read=_within("confirm_us_beside", "p99"
 BESIDE_TO_IDLE: Final = Figure(
     "confirm p99", "times that of idle", False, _beside_to_idle, is_timed=True
 )
+LONG_TURNS: Final = Figure(
+    "turns over 50 ms", "of all nodes", False, _plain("long_turns"), is_timed=True
+)
 DISK_MAX: Final = Figure("disk at most", "MiB", False, _scaled("disk_bytes_max", 1 / (KIB * KIB)))

@@ -23,6 +23,8 @@ PACED: Final = (
     "--queue-argument", "x-fedq-replicas=2", "--warm-up", "1",
 )  # fmt: skip
 IDLE_S: Final = 5.0
+#: While a copy joins, no turn is to take longer.
+LONG_TURN_US: Final = 50_000
 #: How fast a copy is to come, in bytes a second: so long the load beside it is measured.
 JOINING_BYTES_PER_S: Final = 100_000_000
 
@@ -118,6 +120,7 @@ class _Join:
         size = int(outcome["options"]["size_min"]) * int(outcome["filling"]["stored"])
         queue = outcome["kept"][0]
         figures: dict[str, Any] = {"confirm_us_before": self._paced(IDLE_S)["confirm_us"]}
+        long_before = self._long_turns()
         beside: dict[str, Any] = {}
         seconds = max(size / JOINING_BYTES_PER_S, 1.0)
         load = threading.Thread(target=lambda: beside.update(self._paced(seconds)))
@@ -131,6 +134,7 @@ class _Join:
             figures["joined_bytes_per_second"] = size / max(time.monotonic() - served, 1e-3)
         finally:
             load.join()
+        figures["long_turns"] = self._long_turns() - long_before
         return figures | {"confirm_us_beside": beside["confirm_us"]}
 
     def _paced(self, seconds: float) -> dict[str, Any]:
@@ -138,6 +142,17 @@ class _Join:
         if failure:
             raise RuntimeError(f"the load beside the copy: {failure}")
         return found
+
+    def _long_turns(self) -> int:
+        """How many turns of all nodes that are up took longer than `LONG_TURN_US`."""
+        members = self._broker.cluster.ask("cluster", "members")["members"]
+        told = [member["figures"]["turns"] for member in members if member["figures"]]
+        counts = [each for turns in told for each in turns["within_us"]]
+        return sum(
+            each["turns"]
+            for each in counts
+            if each["bound"] is None or each["bound"] > LONG_TURN_US
+        )
 
     def _has_copy(self, queue: str) -> bool:
         fragments = self._broker.cluster.fragments(queue)

@@ -287,6 +287,7 @@ def _joins() -> list[Work]:
             (
                 Row(figures.JOINED, Aim(100)), Row(figures.JOINED_SECONDS),
                 Row(figures.BESIDE_P99), Row(figures.BESIDE_TO_IDLE, Aim(2)),
+                Row(figures.LONG_TURNS, Aim(0)),
             ),
             fedq=replicas(3), scene=Scene.JOIN, is_own=True, needs_fresh_broker=True,
             is_in_quick=False, is_on_request=True, warm_up_s=0.0, patience_s=1_000.0,

@@ -8,8 +8,9 @@ import os
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
+from typing import Final
 
-from loadtests.macro.brokers import RabbitBroker
+from loadtests.macro.brokers import RabbitBroker, RabbitNode
 from tests.differential.side import Side
 from tests.integration.harness import Cluster, logs_of
 from tests.integration.stock import Address
@@ -19,8 +20,21 @@ A RabbitMQ to compare with, one of:
   Debian, Ubuntu:  apt-get install rabbitmq-server   (the service need not run: the test starts
                    an instance of its own in a temporary directory)
   a container:     docker run --rm -p 127.0.0.1:5673:5672 rabbitmq:3.10
-                   and FEDQ_RABBITMQ=127.0.0.1:5673 (user guest must be allowed from there)
+                   and FEDQ_RABBITMQ=127.0.0.1:5673 (user guest must be allowed from there, and
+                   `stream_tick_interval` of application rabbit be 20 ms, for streams' counts)
 fedq is compared with 3.10; a later release may differ in what docs/DIFFERENCES.md lists."""
+
+
+#: How often RabbitMQ counts the messages of streams, instead of every five seconds.
+_COUNTS_STREAMS_EVERY_MS: Final = 20
+
+
+class PromptRabbit(RabbitBroker):
+    """A RabbitMQ that soon knows how many messages a stream has."""
+
+    def _environment(self, node: RabbitNode) -> dict[str, str]:
+        words = f"-rabbit stream_tick_interval {_COUNTS_STREAMS_EVERY_MS}"
+        return super()._environment(node) | {"RABBITMQ_SERVER_ADDITIONAL_ERL_ARGS": words}
 
 
 def reference_missing() -> str:
@@ -43,7 +57,7 @@ def rabbit(directory: Path) -> Iterator[Side]:
         with closing(Side("RabbitMQ", {"a": address, "b": address}, None)) as side:
             yield side
         return
-    with RabbitBroker(directory / "rabbit", cores="") as broker:
+    with PromptRabbit(directory / "rabbit", cores="") as broker:
         places = {"a": broker.address, "b": broker.address}
         with closing(Side(broker.name, places, None)) as side:
             yield side

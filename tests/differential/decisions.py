@@ -195,6 +195,46 @@ def _reply_tag(difference: Difference) -> bool:
     return any(re.match(r"NOT_ALLOWED - attempt to reuse consumer tag '", line) for line in words)
 
 
+def _global_qos(difference: Difference) -> bool:
+    """A consumer of a stream or quorum queue on a channel with a prefetch of its own: 540, or not.
+
+    What follows from that it has begun is not looked at.
+    """
+    place = difference.operation.place
+    if difference.operation.verb != "basic.consume":
+        return False
+    words = difference.streams.get(f"{place[0]}0 text", ([], []))[0]
+    answers = difference.streams.get(place, ([], []))[1]
+    wanted = r"NOT_IMPLEMENTED - queue '\w+' in vhost '/' does not support global qos"
+    return (
+        len(words) == 1
+        and re.fullmatch(wanted, words[0]) is not None
+        and answers[:1] != []
+        and answers[0].startswith("BasicConsumeOk ")
+    )
+
+
+def _limit_stays(difference: Difference) -> bool:
+    """Fewer deliveries on a channel whose own prefetch was set before one for its consumers."""
+    limited: dict[str, bool] = {}
+    for each in difference.script:
+        if each.verb == "basic.qos":
+            is_global = bool(each.arguments.get("global_"))
+            limited[each.place] = limited.get(each.place, False) or is_global
+    fewer = False
+    for stream, (reference, subject) in difference.streams.items():
+        if stream.startswith("queue "):
+            continue
+        place, _, consumer = stream.partition(" ")
+        lines = [*reference, *subject]
+        if not consumer or not limited.get(place) or subject != reference[: len(subject)]:
+            return False
+        if not all(line.startswith("BasicDeliver ") for line in lines):
+            return False
+        fewer = True
+    return fewer
+
+
 class Unplayed(NamedTuple):
     """A difference that stays and that no script meets."""
 
@@ -251,6 +291,13 @@ UNPLAYED: Final[tuple[Unplayed, ...]] = (
         "messages are read one by one here (docs/adr/0062)",
     ),
     Unplayed(
+        "the count of messages of a stream, as queue.declare-ok gives it",
+        "is up to five seconds old (`stream_tick_interval`); where a segment is smaller than a "
+        "chunk, its own chunks of bookkeeping are counted, and come to more and more",
+        "is of now, and of messages alone",
+        "it is what queue.declare-ok says of any queue",
+    ),
+    Unplayed(
         "a stream with one small message in a chunk, and how many may be out with a reader",
         "whole chunks go out: more than the prefetch if they are larger",
         "never more than the prefetch",
@@ -293,6 +340,23 @@ DECISIONS: Final[tuple[Decision, ...]] = (
         "530 for the second, as for any tag that is used again",
         "a tag names one consumer of its channel (clause 1.8.3.3)",
         _reply_tag,
+    ),
+    Decision(
+        "global-qos",
+        "basic.consume of a stream or a quorum queue on a channel with a prefetch of its own "
+        "(`global`)",
+        "540, which closes the connection",
+        "the consumer begins; the channel's prefetch counts for quorum queues, and not for streams",
+        "it has one kind of queue, and all can have a channel's prefetch; a reader has its own",
+        _global_qos,
+    ),
+    Decision(
+        "limit-stays",
+        "basic.qos for consumers after one for the channel (`global`)",
+        "lifts the channel's limit",
+        "both limits count, whichever came first",
+        "RabbitMQ's guide says so; what its broker does is a side effect of its default prefetch",
+        _limit_stays,
     ),
     Decision(
         "dealing",

@@ -1,15 +1,19 @@
 """The names of a script and those on the wire.
 
 `q0`, `x0` become names that no other script uses. Names that the broker makes differ from broker
-to broker: the first queue is `n0`, the first consumer tag `t0`, here as in scripts.
+to broker: the first queue is `n0`, the first consumer tag `t0`, here as in scripts. `T-60` is the
+time a minute ago, in seconds, as AMQP has times.
 """
 
 import re
+import time
 from typing import Final, cast
 
-from fedq.amqp.values import TableValue
+from fedq.amqp.values import TableValue, Timestamp
 
 _STANDS_FOR: Final = re.compile(r"[qxnrt]\d")
+
+_TIME: Final = re.compile(r"T[+-]\d+")
 
 
 class Names:
@@ -33,6 +37,8 @@ class Names:
 
     def outward(self, value: TableValue) -> TableValue:
         """A value of a script as it goes over the wire; looks into lists and tables."""
+        if isinstance(value, str) and _TIME.fullmatch(value):
+            return Timestamp(max(0, int(time.time()) + int(value[1:])))
         if isinstance(value, str) and _STANDS_FOR.fullmatch(value):
             return self._made.get(value, self._prefix + value)
         if isinstance(value, list):

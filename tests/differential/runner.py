@@ -21,7 +21,7 @@ from tests.differential.script import Script, listing
 from tests.differential.side import Side
 from tests.differential.themes import THEMES
 
-#: Scripts of one theme in a row; each row has a seed of its own.
+#: Scripts of one theme in a row at most; each row has a seed of its own, and each theme has a row.
 ROW: Final = 25
 #: How long both may take to agree when a difference is known and its script is cut down.
 SHORT_PATIENCE_S: Final = 0.2
@@ -76,8 +76,10 @@ class Runner:
 
     def run(self, scripts: int, first_seed: int, themes: Sequence[str]) -> Report:
         """Plays that many scripts, themes taking turns."""
-        for row, theme in enumerate(_rows(scripts, themes)):
-            self._run_row(theme, first_seed + row // len(themes), min(ROW, scripts - row * ROW))
+        size = min(ROW, -(-scripts // len(themes)))
+        for row in range(-(-scripts // size)):
+            theme = themes[row % len(themes)]
+            self._run_row(theme, first_seed + row // len(themes), min(size, scripts - row * size))
         return self.report
 
     def _run_row(self, theme: str, row_seed: int, scripts: int) -> None:
@@ -130,11 +132,6 @@ class Runner:
                     smaller = True
                     break
         return difference
-
-
-def _rows(scripts: int, themes: Sequence[str]) -> Iterator[str]:
-    for row in range(-(-scripts // ROW)):
-        yield themes[row % len(themes)]
 
 
 def _shorter(script: Script) -> Iterator[Script]:

@@ -329,6 +329,73 @@ def _quorum() -> st.SearchStrategy[Script]:
     )
 
 
+_STREAM: Final[s.Tables] = st.just({"x-queue-type": "stream"})
+_STREAM_LIMITS: Final = s.table(
+    {
+        "x-max-length-bytes": st.sampled_from((0, 10**6, -1, "5", True)),
+        "x-max-age": st.sampled_from(("1h", "7D", "1Y", "0s", "1d", 5, "1h30m")),
+        "x-stream-max-segment-size-bytes": st.sampled_from((10**6, -1, 3_000_000_001)),
+        "x-queue-leader-locator": st.sampled_from(("client-local", "sideways")),
+        "x-initial-cluster-size": st.sampled_from((1, 0)),
+        "x-max-length": st.just(5), "x-expires": st.just(60_000), "x-unknown": st.just(1),
+        "x-single-active-consumer": st.just(True), "x-max-priority": st.just(3),
+    }
+)  # fmt: skip
+_BEGINNINGS: Final[tuple[TableValue, ...]] = (
+    "first", "first", "last", "next", 0, 1, 3, 99, -1, 2**40, "1h", "7D", "T-3600", "T+3600",
+    "T-4000000000",
+)  # fmt: skip
+#: RabbitMQ 3.10 keeps no tables and arrays of a stream's messages.
+_PLAIN_IN_STREAMS: Final[s.Tables] = st.sampled_from(
+    (
+        {}, {}, {"delivery_mode": 2}, {"priority": 3, "message_id": "m", "type": "t"},
+        {"headers": {"h": 1, "x-stream-offset": 7, "": "", "long": 2**40, "b": b"x", "none": None}},
+        {"content_type": "text/plain", "content_encoding": "utf-8", "timestamp": 1_700_000_000,
+         "correlation_id": "c", "reply_to": "k0", "user_id": "guest", "app_id": "a",
+         "expiration": "60000"},
+    )
+)  # fmt: skip
+
+
+def _streams() -> st.SearchStrategy[Script]:
+    """Messages come one by one: RabbitMQ hands out whole chunks, whatever the prefetch."""
+    arguments = st.one_of(_STREAM, _STREAM, _merged(_STREAM, _STREAM_LIMITS))
+    first = s.operation(
+        "queue.declare", st.just("a1"), queue=st.just("q0"), durable=st.just(True),
+        arguments=arguments,
+    )  # fmt: skip
+    again = s.operation(
+        "queue.declare", queue=st.sampled_from(("q0", "q0", "q1", "")), durable=s.OFTEN,
+        exclusive=s.RARELY, auto_delete=s.RARELY, passive=s.RARELY, no_wait=s.RARELY,
+        arguments=arguments,
+    )  # fmt: skip
+    queues = st.sampled_from(("q0", "q0", "q0", "q1"))
+    publish = s.operation(
+        "publish", routing_key=queues, mandatory=s.RARELY,
+        size=st.sampled_from((1, 1, 0, 100, 9000)), properties=_PLAIN_IN_STREAMS,
+    )  # fmt: skip
+    beginnings = st.sampled_from(_BEGINNINGS).map(lambda value: {"x-stream-offset": value})
+    consume = s.operation(
+        "basic.consume", queue=queues, consumer_tag=s.TAGS, no_ack=s.RARELY, exclusive=s.RARELY,
+        arguments=st.one_of(beginnings, beginnings, beginnings, s.NOTHING),
+    )  # fmt: skip
+    prefetch = s.operation(
+        "basic.qos", prefetch_count=st.sampled_from((0, 1, 2, 50, 50, 50)), global_=s.RARELY
+    )
+    bind = s.operation(
+        "queue.bind", queue=queues, exchange=st.just("amq.direct"), routing_key=s.KEYS
+    )
+    return s.script_of(
+        [first, _CONFIRM, publish, s.exactly("a1", "basic.qos", prefetch_count=50), consume],
+        [(6, publish), (4, consume), (2, prefetch), (4, s.SETTLE), (2, s.CANCEL), (2, again),
+         (1, s.operation("basic.get", queue=queues)), (1, s.operation("queue.purge", queue=queues)),
+         (1, s.operation("queue.delete", queue=queues, if_unused=s.RARELY, if_empty=s.RARELY)),
+         (1, bind), (1, s.publish_to(st.just("amq.direct"))), (1, s.CLOSE_CHANNEL),
+         (1, s.END_CONNECTION)],
+        joins=False,
+    )  # fmt: skip
+
+
 THEMES: Final[dict[str, st.SearchStrategy[Script]]] = {
     "queues": _queues(), "consuming": _consuming(), "confirms": _confirms(),
     "exclusive": _exclusive(), "exchanges": _exchanges(), "errors": _errors(),
@@ -336,4 +403,5 @@ THEMES: Final[dict[str, st.SearchStrategy[Script]]] = {
     "transactions": _transactions(), "limits": _limits(), "dead-letters": _dead_letters(),
     "times": _times(), "priorities": _priorities(), "consumers": _consumers(),
     "replies": _replies(), "copies": _copies(), "quorum": _quorum(),
+    "streams": _streams(),
 }  # fmt: skip

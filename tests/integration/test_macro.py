@@ -35,7 +35,7 @@ def test_a_report_has_what_was_measured(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("kind", ["fedq", "rabbitmq"])
+@pytest.mark.parametrize("kind", ["fedq", pytest.param("rabbitmq", marks=pytest.mark.sweep)])
 def test_deep_queues_are_filled_and_emptied(tmp_path: Path, kind: str) -> None:
     if kind == "rabbitmq" and not RabbitBroker.is_installed():
         pytest.skip("no RabbitMQ is installed here")
@@ -53,7 +53,7 @@ def test_deep_queues_are_filled_and_emptied(tmp_path: Path, kind: str) -> None:
     assert report["rows"][-1]["brokers"][kind]["median"] > 0
 
 
-@pytest.mark.slow
+@pytest.mark.sweep
 @pytest.mark.patience(120)
 def test_streams_neighbours_and_a_copy_that_joins_are_measured(tmp_path: Path) -> None:
     works = "stream-tail,neighbour-filling,join"
@@ -116,7 +116,7 @@ def test_an_end_in_the_middle_leaves_no_process() -> None:
     assert not alive
 
 
-@pytest.mark.slow
+@pytest.mark.sweep
 @pytest.mark.skipif(not RabbitBroker.is_installed(), reason="RabbitMQ is not installed here")
 def test_rabbitmq_is_measured_as_a_cluster_of_three(tmp_path: Path) -> None:
     with RabbitBroker(tmp_path / "broker", "", 3) as broker:
@@ -127,7 +127,7 @@ def test_rabbitmq_is_measured_as_a_cluster_of_three(tmp_path: Path) -> None:
     assert not broker.pids
 
 
-@pytest.mark.slow
+@pytest.mark.sweep
 @pytest.mark.skipif(not RabbitBroker.is_installed(), reason="RabbitMQ is not installed here")
 def test_many_consumers_on_a_connection_of_rabbitmq(tmp_path: Path) -> None:
     """Its queues say consume-ok themselves, and other replies overtake that."""

@@ -75,6 +75,20 @@ def figures_form(figures: pb.NodeFigures) -> Form:
         "failed_logins": figures.failed_logins,
         "scrub": scrub_form(figures.scrub) if figures.HasField("scrub") else None,
         "alarms": alarms_form(figures.alarms) if figures.HasField("alarms") else None,
+        "turns": turns_form(figures.turns) if figures.HasField("turns") else None,
+    }
+
+
+def turns_form(turns: pb.Turns) -> Form:
+    """How many turns took how long; `null` stands for no bound."""
+    return {
+        "count": sum(turns.counts),
+        "total_us": turns.total_us,
+        "longest_us": turns.longest_us,
+        "within_us": [
+            {"bound": bound, "turns": count}
+            for bound, count in zip((*turns.bounds_us, None), turns.counts, strict=False)
+        ],
     }
 
 

@@ -153,7 +153,9 @@ def _about_alarms(member: Form) -> Iterator[str]:
 _COLUMNS: Final = (
     "NODE", "STATE", "ROLE", "UP FOR", "#CLIENTS", "#CONSUMERS", "#MEMORY", "#JOURNAL",
 )  # fmt: skip
-_WIDE: Final = ("LEASE", "#MAP", "#PROCESS", "#CHANNELS", "#SEGMENTS", "ZONE", "PEER", "AMQP")
+_WIDE: Final = (
+    "LEASE", "#MAP", "#PROCESS", "#CHANNELS", "#SEGMENTS", "#LONGEST TURN", "ZONE", "PEER", "AMQP",
+)  # fmt: skip
 
 
 @app.command("members")
@@ -197,10 +199,16 @@ def _wide_row(member: Form) -> list[Cell]:
         member["incarnation"],
         None if figures is None else figures["channels"],
         None if figures is None else figures["journal_segments"],
+        None if figures is None else _longest_turn(figures),
         member["zone"],
         member["peer_address"],
         member["amqp_address"],
     ]
+
+
+def _longest_turn(figures: Form) -> Cell:
+    turns: Form | None = figures["turns"]
+    return None if turns is None else f"{turns['longest_us'] / 1_000:.1f} ms"
 
 
 def _state(member: Form) -> Cell:

@@ -122,7 +122,9 @@ def _admin_service(runner: NodeRunner, node: Node, connect: Connect) -> AdminSer
         runner.input(node.clients.evictions.on_asked, number, user, vhost, text, answer)
 
     answers = AccessAnswers(AccessView(node), ask)
-    return AdminService(overview(node), connect, answers, ask_quarantine, ask_close)
+    return AdminService(
+        overview(node), connect, answers, ask_quarantine, ask_close, runner.turn_times
+    )
 
 
 def _stream_service(runner: NodeRunner, node: Node, connect: Connect) -> StreamService:

@@ -123,7 +123,8 @@ class FragmentRoles:
         """Forgets copies from the disk that the map has found no use for.
 
         A node that restarts is taken out of its fragments' copies and, mostly, soon put back: what
-        it has on disk need not be sent to it again. So they are kept for a while.
+        it has on disk need not be sent to it again. So they are kept for a while; and as long as no
+        copy in sync is up, for an operator may have to name this one (`fedq store mark-clean`).
         """
         state = self.state
         if state.failed_copies:
@@ -132,7 +133,7 @@ class FragmentRoles:
             return
         for fragment in list(state.recovered):
             info = state.map.fragments.get(fragment)
-            if info is None or state.me not in info.copies:
+            if info is None or (state.me not in info.copies and state.map.hot_copies(info)):
                 self.leave(fragment)
 
     def begin_failed_anew(self) -> None:

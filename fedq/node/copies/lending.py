@@ -22,8 +22,10 @@ from fedq.node.records.pieces import ask_in_pieces
 from fedq.node.records.reads import messages_of
 from fedq.node.records.state import NodeState
 
-#: What one answer brings, but for its last message.
-_ANSWER_BYTES: Final = MIB
+#: What one answer brings, but for its last message; and no more than this part of a segment, as a
+#: shift.
+_ANSWER_BYTES_MAX: Final = MIB
+_PART_SHIFT: Final = 3
 #: Questions that are worked on at a time.
 _LOANS_MAX: Final = 4
 #: Bytes that are taken apart for a unit of work, as a shift.
@@ -145,7 +147,11 @@ class _Loan:
         if not self._is_current():
             self._lending.on_done(self._asker, None)
             return
-        while self._away and self._bytes < _ANSWER_BYTES:
+        while self._away and (
+            # An answer of nothing says that there is nothing, so the first one is looked for all
+            # the same: what was found where it may have been can be as much as an answer takes.
+            self._bytes < self._answer_bytes() or self._away[0] == self._asked[0]
+        ):
             # No place is looked at twice, however many messages are missing there.
             places = state.plan.locate_all(fragment, self._away[0])
             place = next((place for place in places if place not in self._looked), None)
@@ -160,11 +166,12 @@ class _Loan:
     def _answer(self) -> None:
         """Answers with what was found, in order and up to the bound."""
         message, left = self._message, dict.fromkeys(self._away)
+        most = self._answer_bytes()
         positions: list[int] = []
         messages: list[bytes] = []
         size = through = 0
         for position in self._asked:
-            if position in left or size >= _ANSWER_BYTES:
+            if position in left or size >= most:
                 break
             through = position
             body = self._bodies.get(position)
@@ -183,6 +190,11 @@ class _Loan:
             bytes([each[0] for each in messages]),
         )
         self._lending.on_done(self._asker, answer)
+
+    def _answer_bytes(self) -> int:
+        """What the answer brings, but for its last message."""
+        part = 1 + (self._lending.state.settings.segment_bytes_max >> _PART_SHIFT)
+        return min(_ANSWER_BYTES_MAX, part)
 
     def _is_current(self) -> bool:
         """Whether the messages are still held as they were when it was asked for them."""

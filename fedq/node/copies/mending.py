@@ -103,7 +103,7 @@ class Mending:
         }
         if content_of(held) is case.content:
             self._take_in(case, held, bodies)
-        case.left = [position for position in case.left if position not in bodies]
+            case.left = [position for position in case.left if position not in bodies]
         # Whoever answers nothing at all is asked nothing more.
         case.ahead = case.ahead[len(answered) :] if answered else []
         self._advance(case.fragment)

@@ -11,7 +11,9 @@ fetched from other copies (`fedq.node.copies.mending`).
 
 Segments are moved one at a time, in pieces: a piece is not begun before the one before is on disk,
 and is as large as half of what came in meanwhile, so that it keeps up. A message that is gone on
-the way leaves a copy that is dead: what says so is younger than both.
+the way leaves a copy that is dead: what says so is younger than both. A segment that cannot be
+moved, since something in it waits for a copy or for the disk, is tried again later, and the others
+go on.
 """
 
 from collections.abc import Iterator
@@ -56,7 +58,8 @@ class Moving:
     """Moves one segment after the other."""
 
     __slots__ = (
-        "_bytes_before", "_chunk", "_journey", "_mending", "_next_ms", "_reading", "state",
+        "_bytes_before", "_chunk", "_journey", "_mending", "_next_ms", "_reading", "_resting",
+        "state",
     )  # fmt: skip
 
     def __init__(self, state: NodeState, mending: Mending, reading: ReadingBack) -> None:
@@ -67,8 +70,9 @@ class Moving:
         self._journey: _Journey | None = None
         #: The chunk with its last piece, and what the journal had taken in by then.
         self._chunk = self._bytes_before = 0
-        #: When to look for one.
+        #: When to look for one; and, by number, when those are tried again that could not be moved.
         self._next_ms = 0
+        self._resting: dict[int, int] = {}
 
     def tick(self) -> None:
         """Begins the next piece when the last one is on disk."""
@@ -83,7 +87,7 @@ class Moving:
                 f"segment {journey.segment.number} of the journal stays as it is: "
                 f"{journey.from_disk.failure}"
             )
-            self.give_up(_PAUSE_MS)
+            self._let_rest(journey)
             journey = None
         if journey is not None and journey.is_done:
             state.plan.moved(journey.segment)
@@ -106,9 +110,10 @@ class Moving:
         self._next_ms = state.now_ms + _LOOK_EVERY_MS
         if state.disk_low or state.disk_stalls or has_failed_copy(state):
             return None
-        segment = next_rotten(state.plan)
+        resting = self._resting = {n: ms for n, ms in self._resting.items() if state.now_ms < ms}
+        segment = next_rotten(state.plan, resting)
         if segment is None and has_much_dead(state):
-            segment = state.plan.mostly_dead()
+            segment = state.plan.mostly_dead(resting)
         if segment is None:
             return None
         return _Journey(state, segment, FromDisk(state, segment, self._mending, self._reading))
@@ -123,11 +128,16 @@ class Moving:
             state.sync_asked = max(state.sync_asked, chunk)
         self._bytes_before = state.plan.bytes_written
 
-    def on_failed(self, failure: Exception) -> None:
+    def on_failed(self, journey: "_Journey", failure: Exception) -> None:
         """Leaves the segment as it is: what was copied of it is there twice, which is harmless."""
         text = "a segment of the journal was not moved; it is tried again later"
         self.state.out.faults.append(Fault(text, failure))
-        self.give_up(_PAUSE_MS)
+        self._let_rest(journey)
+
+    def _let_rest(self, journey: "_Journey") -> None:
+        """Gives the segment up for a while: others need not wait for it, and for the room in it."""
+        self._resting[journey.segment.number] = self.state.now_ms + _PAUSE_MS
+        self.give_up(_LOOK_EVERY_MS)
 
     def give_up(self, pause_ms: int) -> None:
         """Gives the segment up; looks for one again after that time."""
@@ -163,7 +173,7 @@ class _Piece:
         except Exception as failure:
             if state.risk.is_open:
                 raise
-            moving.on_failed(failure)
+            moving.on_failed(journey, failure)
             return True
         if is_done:
             moving.on_piece(journey)

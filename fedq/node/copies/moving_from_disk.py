@@ -12,7 +12,7 @@ from typing import Final
 
 from fedq.core.ids import FragmentId
 from fedq.core.limits import MIB
-from fedq.core.ranges import Range, count, from_ranges, is_in, minus, overlaps
+from fedq.core.ranges import Range, count, from_ranges, is_in, minus, overlaps, to_ranges
 from fedq.journal.places import Place
 from fedq.journal.rot import is_full, note_rot
 from fedq.journal.segments import Segment
@@ -104,11 +104,19 @@ class FromDisk:
         found, reasons = messages_of(self._state.plan, fragment, place, data, place.first)
         bodies = {p: message for p, message in found.items() if is_in(ranges, p)}
         self._read.append((fragment, bodies))
-        if (reasons or failure) and len(bodies) < count(ranges):
+        if len(bodies) == count(ranges):
+            return
+        missing = minus(ranges, [(position, position) for position in bodies])
+        if reasons or failure:
             # Of a head that is not all there it cannot be seen whose it was.
             what = failure or reasons[0]
+        else:
+            # So of one that names another fragment now: it was stepped over as one of that.
+            self._state.work.spend(count(missing))
+            missing = to_ranges(p for p in from_ranges(missing) if self._is_only_here(fragment, p))
+            what = "a record says that it is of another fragment"
+        if missing:
             why = f"segment {self._segment.number}, from byte {place.offset} on: {what}"
-            missing = minus(ranges, [(position, position) for position in bodies])
             self._on_missing(fragment, place, missing, why, failure != "")
 
     def on_read_failed(
@@ -168,14 +176,14 @@ class FromDisk:
                 f"{why}"
             )
             return
-        only_here = [p for p in alive if not self._may_be_elsewhere(fragment, p)]
+        only_here = [p for p in alive if self._is_only_here(fragment, p)]
         if only_here and isinstance(held, Primary):
             self._reading.lose(held, only_here, why)
 
-    def _may_be_elsewhere(self, fragment: FragmentId, position: int) -> bool:
-        """Whether it may be in another segment, or at another place of this one."""
+    def _is_only_here(self, fragment: FragmentId, position: int) -> bool:
+        """Whether it is in no other segment, and at no other place of this one."""
         places = self._state.plan.locate_all(fragment, position)
-        return len(places) > 1 or any(p.segment != self._segment.number for p in places)
+        return len(places) <= 1 and all(p.segment == self._segment.number for p in places)
 
 
 def piece_bytes_min(state: NodeState) -> int:

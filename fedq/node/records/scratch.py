@@ -12,6 +12,7 @@ one's file. Invariants: a place is told once it is written; the number of a file
 
 from bisect import bisect_right
 from collections.abc import Sequence
+from itertools import accumulate
 from typing import Final, Protocol
 
 from fedq.core.ids import FragmentId
@@ -27,7 +28,6 @@ UNDER_WAY_BYTES_MAX: Final = 8 * MIB
 #: What a place takes in memory.
 _PLACE_BYTES: Final = 240
 _BEYOND: Final = 1 << 64
-_NEIGHBOURS: Final = 8
 
 
 class WriteAnswer(Protocol):
@@ -57,17 +57,48 @@ class _Waiting:
 class _Files:
     """What one fragment has in scratch files."""
 
-    __slots__ = ("begun", "bytes_held", "places", "size", "used")
+    __slots__ = ("begun", "bytes_held", "places", "reach", "size", "used")
 
     def __init__(self) -> None:
-        #: By first position. What was read back and written anew is here twice, the later one last.
+        #: By first position. They overlap where something was read back and written anew, and in a
+        #: copy, which has old messages, newest first, and live ones in between.
         self.places: list[Place] = []
+        #: Of each, the highest last position of it and of all before it.
+        self.reach: list[int] = []
         #: The file that is written to, 0: none is, and how far.
         self.begun = self.size = 0
         #: What its places take.
         self.bytes_held = 0
         #: How many pieces each file has, those on their way among them.
         self.used: dict[int, int] = {}
+
+    def add(self, place: Place) -> None:
+        """Adds a place."""
+        at = bisect_right(self.places, place.first, key=_first_of)
+        self.places.insert(at, place)
+        self.reach.insert(at, self.reach[at - 1] if at else 0)
+        while at < len(self.reach) and self.reach[at] < place.last:
+            self.reach[at] = place.last
+            at += 1
+
+    def at(self, position: int) -> list[Place]:
+        """All places that the position is in, the last one first."""
+        found: list[Place] = []
+        at = bisect_right(self.places, position, key=_first_of) - 1
+        while at >= 0 and self.reach[at] >= position:
+            if self.places[at].last >= position:
+                found.append(self.places[at])
+            at -= 1
+        return found
+
+    def forget_below(self, position: int) -> list[Place]:
+        """Forgets the places that have nothing from a position on; returns them."""
+        stop = bisect_right(self.places, position, key=_first_of)
+        gone = [place for place in self.places[:stop] if place.last < position]
+        if gone:
+            self.places[:stop] = [place for place in self.places[:stop] if place.last >= position]
+            self.reach = list(accumulate([place.last for place in self.places], max))
+        return gone
 
 
 class Scratch:
@@ -117,8 +148,7 @@ class Scratch:
         if waiting is None:
             return
         files, place = self._files[waiting.fragment], waiting.place
-        at = bisect_right(files.places, place.first, key=_first_of)
-        files.places.insert(at, place)
+        files.add(place)
         files.bytes_held += place.length
         self.bytes_held += place.length
         self.index_bytes += _PLACE_BYTES
@@ -144,13 +174,7 @@ class Scratch:
     def places_of(self, fragment: FragmentId, position: int) -> list[Place]:
         """Where a message may be, the newest first."""
         files = self._files.get(fragment)
-        if files is None:
-            return []
-        places = files.places
-        at = bisect_right(places, position, key=_first_of) - 1
-        # They overlap only where something was read back and written anew: in neighbours.
-        near = places[max(at - _NEIGHBOURS, 0) : at + 1]
-        return sorted([place for place in near if place.last >= position], key=_newest_first)
+        return sorted(files.at(position), key=_newest_first) if files is not None else []
 
     def bytes_of(self, fragment: FragmentId) -> int:
         """What a fragment has in scratch files, needed or not."""
@@ -167,14 +191,9 @@ class Scratch:
         files = self._files.get(fragment)
         if files is None:
             return
-        places = files.places
-        count = 0
-        while count < len(places) and places[count].last < position:
-            count += 1
-        if not count:
+        gone = files.forget_below(position)
+        if not gone:
             return
-        gone = places[:count]
-        del places[:count]
         held = sum([place.length for place in gone])
         files.bytes_held -= held
         self.bytes_held -= held

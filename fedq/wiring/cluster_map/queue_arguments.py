@@ -314,15 +314,17 @@ def refuse_declaration(
     """Why no queue can be declared like this; None if one can. For shared and private queues."""
     if not arguments:
         return None
+    kind = arguments.get("x-queue-type")
+    is_named_only = kind in (QUORUM, STREAM)
+    if server_named and is_named_only:
+        # Before its arguments are looked at, as in RabbitMQ.
+        text = f"Cannot declare a server-named queue for type rabbit_{kind}_queue"
+        return Refused(PRECONDITION_FAILED, text)
     policy = policy_of(arguments, name_of(key))
     if isinstance(policy, str):
         return Refused(PRECONDITION_FAILED, policy)
-    kind = arguments.get("x-queue-type")
-    if kind not in (QUORUM, STREAM):
+    if not is_named_only:
         return None
-    if server_named:
-        text = f"Cannot declare a server-named queue for type rabbit_{kind}_queue"
-        return Refused(PRECONDITION_FAILED, text)
     for wrong, word in (
         (auto_delete, "auto-delete"),
         (exclusive, "exclusive-owner"),

@@ -47,6 +47,7 @@ from fedq.node.views.overview_types import (
     QueueOverview,
 )
 from fedq.node.views.storage_types import CopyOverview
+from fedq.shell.turn_times import TurnTimes
 from fedq.wiring.cluster_map.map import ClusterMap
 from fedq.wiring.cluster_map.operations import Operation, encode_command
 from fedq.wiring.cluster_map.state import Binding, Exchange, Grant, GrantKey
@@ -331,6 +332,7 @@ class Served:
     def __init__(self, cluster: dict[str, HandFilled]) -> None:
         self.cluster = cluster
         self.shared = SharedMap()
+        self.turns = TurnTimes()
         self.ports: dict[str, int] = {}
         self._servers: dict[str, grpc.aio.Server] = {}
         self._services: dict[str, AdminService] = {}
@@ -341,7 +343,7 @@ class Served:
             access = AccessAnswers(self.shared, self.shared.ask)
             service = AdminService(
                 overview, lambda _, address: _channel(address), access, lambda *_: None,
-                overview.close,
+                overview.close, self.turns,
             )  # fmt: skip
             service.add_to(server)
             self.ports[name] = server.add_insecure_port("127.0.0.1:0")

@@ -12,6 +12,7 @@ from fedq.core.ids import NodeId
 from fedq.shell.config.certificates import check_node_certificate
 from fedq.shell.config.values import CertificateFiles
 from fedq.shell.peers.channel import open_channel, server_credentials
+from fedq.shell.turn_times import TurnTimes
 from tests.unit.admin.served import LoopThread, SharedMap, a_cluster
 from tests.unit.cli.command import fedq
 
@@ -85,7 +86,7 @@ def test_asking_a_node_that_demands_certificates(files: CertificateFiles, tmp_pa
         access = AccessAnswers(shared, shared.ask)
         service = AdminService(
             overview, lambda _, address: open_channel(address, files), access, lambda *_: None,
-            overview.close,
+            overview.close, TurnTimes(),
         )  # fmt: skip
         server = grpc.aio.server()
         service.add_to(server)

@@ -183,6 +183,8 @@ def test_members_shows_unknown_figures_as_question_marks() -> None:
     )
     cluster["n1"].node_overview = busy
     with served(cluster) as servers:
+        for took_us in (900, 1_000, 1_001, 43_210, 2_000_000):
+            servers.turns.note(took_us)
         servers.stop_node("n3")
         done = fedq("cluster", "members", "--node", servers.address("n1"))
         wide = fedq("cluster", "members", "--wide", "--node", servers.address("n1"))
@@ -192,6 +194,11 @@ def test_members_shows_unknown_figures_as_question_marks() -> None:
     assert first[7:] == ["5.0", "MiB", "100", "B"]
     assert max(map(len, done.out.splitlines())) <= 80
     assert wide.rows("NODE")[0][11:14] == ["held", "42", "1"]
+    assert "2000.0 ms" in wide.out
+    turns = value["members"][0]["figures"]["turns"]
+    assert (turns["count"], turns["longest_us"], turns["total_us"]) == (5, 2_000_000, 2_046_111)
+    counted = [(each["bound"], each["turns"]) for each in turns["within_us"] if each["turns"]]
+    assert counted == [(1_000, 2), (2_000, 1), (50_000, 1), (None, 1)]
     assert third[:5] == ["n3", "silent", "?", "?", "?"]
     assert value["members"][2]["figures"] is None
 

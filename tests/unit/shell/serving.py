@@ -13,6 +13,7 @@ from fedq.shell.clients import listeners
 from fedq.shell.clients.amqp_server import AmqpServer
 from fedq.shell.config.values import Listener, NodeConfig
 from fedq.shell.turn import Turn
+from fedq.shell.turn_times import TurnTimes
 from tests.unit.shell.fakes import FakeNode, Recorder, until
 
 HOST = "127.0.0.1"
@@ -40,7 +41,7 @@ class Served:
         self, connections_max: int = 100, in_turns: bool = False, lobby_max: int = 100
     ) -> None:
         self.node = FakeNode()
-        self.turn = Turn(self.node, now_ms=lambda: 0, on_fatal=pytest.fail)
+        self.turn = Turn(self.node, TurnTimes(), now_ms=lambda: 0, on_fatal=pytest.fail)
         self.server = AmqpServer(
             self.node,
             self.turn.input if in_turns else feed,

@@ -17,6 +17,7 @@ from fedq.shell.disk.stopped import FILE, HANDLED, StoppedFile
 from fedq.shell.last_act import LastAct, farewell
 from fedq.shell.peers.codec import decode_frame, encode_frame
 from fedq.shell.turn import Turn
+from fedq.shell.turn_times import TurnTimes
 from tests.unit.shell.fakes import FakeNode, Recorder, run
 
 SUSPECT = Suspect(FragmentId(7), 9, 6, digest_of(b"poison"), True)
@@ -90,14 +91,22 @@ def test_the_last_frame_says_what_is_suspected() -> None:
 
 
 def _turn(node: FakeNode, recorder: Recorder) -> Turn:
-    return Turn(node, now_ms=lambda: 1_000, on_fatal=lambda _: recorder.calls.append(("fatal",)))
+    return Turn(
+        node,
+        TurnTimes(),
+        now_ms=lambda: 1_000,
+        on_fatal=lambda _: recorder.calls.append(("fatal",)),
+    )
 
 
 def test_an_exception_tells_what_the_node_was_at_before_it_is_cut_off() -> None:
     async def scenario(error: Exception) -> list[object]:
         node, recorder = FakeNode(), Recorder()
         turn = Turn(
-            node, now_ms=lambda: 1_000, on_fatal=lambda _: recorder.calls.append(("fatal",))
+            node,
+            TurnTimes(),
+            now_ms=lambda: 1_000,
+            on_fatal=lambda _: recorder.calls.append(("fatal",)),
         )
         turn.connect(recorder.outlets())
 
@@ -120,7 +129,10 @@ def test_a_node_that_cannot_say_what_it_was_at_stops_all_the_same(
     async def scenario() -> list[object]:
         node, recorder = FakeNode(), Recorder()
         turn = Turn(
-            node, now_ms=lambda: 1_000, on_fatal=lambda _: recorder.calls.append(("fatal",))
+            node,
+            TurnTimes(),
+            now_ms=lambda: 1_000,
+            on_fatal=lambda _: recorder.calls.append(("fatal",)),
         )
         turn.connect(recorder.outlets())
 

@@ -14,6 +14,7 @@ from fedq.journal.segments import Chunk
 from fedq.shell.clients.sending import ClientSocket
 from fedq.shell.map_machine import MapMachine
 from fedq.shell.turn import Turn
+from fedq.shell.turn_times import TurnTimes
 from fedq.wiring.cluster_map.map import ClusterMap
 from tests.unit.shell.fakes import FakeNode, Recorder, run, until
 
@@ -30,7 +31,10 @@ class Driven:
         self.reasons: list[str] = []
         clock = count(1_000)
         self.turn = Turn(
-            self.node, now_ms=lambda: next(clock), on_fatal=lambda why: self.reasons.append(why)
+            self.node,
+            TurnTimes(),
+            now_ms=lambda: next(clock),
+            on_fatal=lambda why: self.reasons.append(why),
         )
         self.turn.connect(self.recorder.outlets())
 
@@ -411,7 +415,7 @@ class Clock:
 
 def _driven_by(clock: Clock) -> Driven:
     driven = Driven()
-    driven.turn = Turn(driven.node, now_ms=clock, on_fatal=driven.reasons.append)
+    driven.turn = Turn(driven.node, TurnTimes(), now_ms=clock, on_fatal=driven.reasons.append)
     driven.turn.connect(driven.recorder.outlets())
     return driven
 

@@ -80,6 +80,28 @@ def adopt(cluster: Cluster, node: str) -> object:
 SETTINGS: Any = {"replace_backup_ms": 600_000}
 
 
+def test_a_copy_that_the_map_does_without_is_kept_while_the_others_are_away() -> None:
+    """Before, it was forgotten after half a minute: nothing was left that could be named."""
+    cluster = Cluster(5, replace_backup_ms=1_000)
+    maker = cluster.client("n2")
+    maker.ask(ConfirmSelect(), ConfirmSelectOk)
+    maker.ask(QueueDeclare("orders", durable=True), QueueDeclareOk)
+    publish(cluster, maker, "a", "b", "c")
+    home, (old,) = only(cluster).primary, only(cluster).backups
+    cluster.kill(old)
+    cluster.wait_for(lambda: len(only(cluster).in_sync) == 2 and old not in only(cluster).copies)
+    away = list(only(cluster).in_sync)
+    for name in away:
+        cluster.kill(name)
+    cluster.start(old)
+    cluster.wait_for(lambda: cluster.node(old).state.joined)
+    cluster.pass_ms(60_000)
+    (kept,) = overview(cluster.node(old)).copies(only(cluster).queue)
+    assert kept.messages == 3
+    cluster.start(home)
+    cluster.wait_for(lambda: not overview(cluster.node(old)).copies(only(cluster).queue), 90_000)
+
+
 def test_what_the_copy_has_is_served_and_the_rest_is_gone_even_when_its_home_returns() -> None:
     cluster = Cluster(5, **SETTINGS)
     home, old = orphaned(cluster)

@@ -270,11 +270,12 @@ def test_what_cannot_be_read_is_lost_by_name_and_the_rest_goes_on() -> None:
 def test_a_disk_that_fails_to_read_for_a_while_loses_nothing(fails_ms: int) -> None:
     cluster = Cluster(1, **SMALL, scrub_bytes_per_second=0)
     client = filled(cluster, 300)
-    segments = cluster.hosts[NodeId("n1")].segments
-    hidden = {number: segments.pop(number) for number in list(segments)[:-1]}
+    host = cluster.hosts[NodeId("n1")]
+    for number in list(host.segments)[:-1]:
+        host.scratch.bad[number] = [(0, len(host.segments[number]))]
     client.ask(BasicConsume("q", no_ack=True), BasicConsumeOk)
     cluster.pass_ms(fails_ms)
-    segments.update(hidden)
+    host.scratch.bad.clear()
     cluster.pass_ms(5_000)
     got = client.deliveries()
     if fails_ms < UNREAD_MS_MAX:

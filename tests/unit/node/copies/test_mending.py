@@ -1,12 +1,14 @@
 """What a node cannot read from its disk it gets from another copy, and writes anew."""
 
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 
 from fedq.amqp.methods import QueueDeclare, QueueDeclareOk
 from fedq.core.ids import FragmentId, NodeId
 from fedq.core.peer_messages import Bodies, BodiesWanted
+from fedq.fragments.replica import Replica
 from fedq.fragments.runs import ON_DISK
 from fedq.journal.bodies import messages_in
 from fedq.node.copies.mending import POSITIONS_MAX, Mending
@@ -14,6 +16,9 @@ from tests.unit.node.copies.test_long_queues import SMALL, body, drained, filled
 from tests.unit.node.harness import Cluster
 
 Answer = Callable[[NodeId, BodiesWanted], None]
+
+#: As many messages as are asked for at once fit into an answer.
+LARGER: Any = {**SMALL, "segment_bytes_max": 400_000}
 
 
 def rot(cluster: Cluster, name: str, *numbers: int) -> None:
@@ -151,7 +156,7 @@ def test_a_copy_being_made_gets_what_its_primary_cannot_read_from_a_third_node()
 
 
 def test_more_than_one_question_is_asked_where_much_cannot_be_read() -> None:
-    cluster = Cluster(3, **SMALL, scrub_bytes_per_second=0)
+    cluster = Cluster(3, **LARGER, scrub_bytes_per_second=0)
     filled(cluster, 400, replicas=2)
     primary = cluster.primary_of("q")
     fragment = fragment_of(cluster, primary)
@@ -229,7 +234,7 @@ def test_who_does_not_answer_in_time_may_have_it_all_the_same() -> None:
 
 
 def test_nobody_without_a_copy_is_answered_and_questions_have_a_bound() -> None:
-    cluster = Cluster(3, **SMALL, scrub_bytes_per_second=0)
+    cluster = Cluster(3, **LARGER, scrub_bytes_per_second=0)
     filled(cluster, 300, replicas=2)
     primary = cluster.primary_of("q")
     node = cluster.node(primary)
@@ -255,3 +260,30 @@ def test_nobody_without_a_copy_is_answered_and_questions_have_a_bound() -> None:
     cluster.pass_ms(200)
     answer = [each for _, _, each in cluster.overheard if isinstance(each, Bodies)][-1]
     assert (answer.positions, answer.through) == ([], 1 << 60)
+
+
+def test_what_comes_once_the_copy_is_held_otherwise_is_not_taken_for_mended() -> None:
+    """Before, a segment on the move went as if that had been written anew, and was the only place.
+
+    A copy that a start has read from the disk becomes a backup's in the same reign.
+    """
+    cluster = Cluster(3, **SMALL, scrub_bytes_per_second=0)
+    filled(cluster, 200, replicas=2)
+    backup, primary = NodeId(backups_of(cluster)[0]), NodeId(cluster.primary_of("q"))
+    fragment = fragment_of(cluster, backup)
+    copy = cluster.node(backup).state.backups[fragment]
+    served = cluster.node(primary).state.primaries[fragment].fragment
+    positions = [p for first, last, _ in copy.replica.stowed for p in range(first, last + 1)][:3]
+    cluster.node(primary).inbox._handlers[BodiesWanted] = lambda _sender, _message: None
+    done: list[tuple[list[int], bool]] = []
+    mending = cluster.node(backup).copies.mending
+    mending.ask(fragment, positions, lambda left, silent: done.append((left, silent)), fills=False)
+    cluster.settle()
+    copy.replica = Replica(
+        fragment, durable=True, messages=copy.replica.messages, stowed=list(copy.replica.stowed)
+    )
+    message = next(message for message in served.messages.values() if message)
+    answer = Bodies(fragment, served.reign, 1, positions[-1], positions, [message] * 3, b"\1\1\1")
+    mending.on_bodies(primary, answer)
+    assert done == [(positions, True)]
+    assert cluster.node(backup).state.scrub.mended == 0

@@ -1,12 +1,15 @@
 """The scrub: rot is found before anybody needs what it has hit; segments with it are emptied."""
 
 from typing import Any
+from zlib import crc32
 
 import pytest
 
 from fedq.amqp.methods import ConfirmSelect, ConfirmSelectOk, QueueDeclare, QueueDeclareOk
 from fedq.core.ids import NodeId
 from fedq.core.peer_messages import BodiesWanted
+from fedq.journal.records import FRAME
+from fedq.journal.rot import note_rot
 from fedq.node.copies import moving_from_disk
 from tests.unit.node.copies.test_long_queues import SMALL, body, drained, filled
 from tests.unit.node.copies.test_mending import backups_of, on_disk, rot
@@ -69,6 +72,32 @@ def test_rot_that_nobody_has_met_is_mended_from_another_copy(of_primary: bool) -
     assert cluster.primary_of("q") == primary
     assert any("has rot" in line for line in host.story)
     assert drained(cluster, client, 300) == [body(number) for number in range(300)]
+
+
+@pytest.mark.parametrize("replicas", [1, 2])
+def test_a_record_that_says_it_is_of_another_fragment_is_missed(replicas: int) -> None:
+    """Before, a segment on the move stepped over it, and went: its messages were lost unnamed."""
+    cluster = Cluster(3, **BUSY)
+    client = filled(cluster, 300, replicas=replicas)
+    primary = cluster.primary_of("q")
+    host, state = cluster.hosts[NodeId(primary)], cluster.node(primary).state
+    wanted = body(150).encode()
+    rotten = next(number for number, data in host.segments.items() if wanted in data)
+    data = host.segments[rotten]
+    [at] = [
+        at
+        for at in range(len(data) - FRAME.size)
+        if crc32(data[at + FRAME.size : at + FRAME.size + FRAME.unpack_from(data, at)[0]])
+        == FRAME.unpack_from(data, at)[1]
+        and at < data.index(wanted) < at + FRAME.unpack_from(data, at)[0]
+    ]
+    # The head's version and kind are a byte each, the number of the fragment eight.
+    data[at + FRAME.size + 2 + 7] ^= 1 << 3
+    cluster.wait_for(lambda: rotten not in host.segments, 60_000)
+    lost = state.messages_lost
+    assert state.scrub.mended > 0 if replicas == 2 else 0 < lost <= 20
+    assert len(on_disk(cluster, primary)) == 300 - lost
+    assert len(drained(cluster, client, 300 - lost)) == 300 - lost
 
 
 def test_what_is_in_memory_is_written_anew_from_there() -> None:
@@ -150,3 +179,25 @@ def test_a_backup_keeps_its_segment_while_nobody_answers() -> None:
     cluster.wait_for(lambda: rotten not in host.segments, 120_000)
     assert on_disk(cluster, name) == [body(number) for number in range(300)]
     assert state.messages_lost == 0
+
+
+def test_a_segment_that_has_to_wait_for_another_copy_holds_up_no_other_one() -> None:
+    """Before, it alone was tried, again and again, and the journal grew."""
+    cluster = Cluster(3, **SMALL, scrub_bytes_per_second=0)
+    filled(cluster, 300, replicas=2)
+    backup, primary = NodeId(backups_of(cluster)[0]), NodeId(cluster.primary_of("q"))
+    cluster.node(primary).inbox._handlers[BodiesWanted] = lambda _sender, _message: None
+    host, state = cluster.hosts[backup], cluster.node(backup).state
+    rot(cluster, backup, 50)
+    first, last = (
+        next(number for number, data in host.segments.items() if body(each).encode() in data)
+        for each in (49, 200)
+    )
+    assert first < last
+    assert note_rot(state.plan, first)
+    assert note_rot(state.plan, last)
+    cluster.wait_for(lambda: last not in host.segments, 60_000)
+    assert first in host.segments
+    story = [line for line in host.story if f"segment {first} of the journal stays" in line]
+    assert len(story) == 1
+    assert len(on_disk(cluster, backup)) >= 280

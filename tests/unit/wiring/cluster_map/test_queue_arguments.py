@@ -188,6 +188,12 @@ def test_a_quorum_queue_is_durable_and_has_a_name(
     properties = {"durable": durable, "exclusive": exclusive, "auto_delete": auto_delete}
     answer = refuse_declaration(KEY, QUORUM, server_named=server_named, **properties)
     assert answer == (None if text is None else Refused(406, text))
+    # Before its arguments are looked at, as in RabbitMQ.
+    worse = refuse_declaration(
+        KEY, QUORUM | {"x-expires": -1}, server_named=server_named, **properties
+    )
+    assert worse is not None
+    assert (worse.text == text) == server_named
     for arguments in ({}, {"x-queue-type": "classic"}):
         assert refuse_declaration(KEY, arguments, server_named=server_named, **properties) is None
 
