@@ -30,13 +30,13 @@ COMPILED_SOURCES := fedq/compiled_modules.txt $(shell find fedq -name '*.py' -o 
 
 #: The lanes of `make test`, by what goes on at the same time; each leaves a line for its end. The
 #: first of them compute, one after the other; those of nodes as processes mostly wait.
-COMPUTING := unit pure installed sim
-WAITING := celery guarding spark
+COMPUTING := unit pure spark installed sim
+WAITING := celery guarding
 LANES := integration $(COMPUTING) $(WAITING)
 PYTEST = $(BIN)/python -m pytest -q --lane $@
 NOTE := $(BIN)/python -m tests.lanes note
 
-.PHONY: help setup check test .computing .waiting unit spark pure integration celery guarding sweep installed differential sim crashes conformance attacks faults powercut fuzz bench micro cost coverage repeat demo demo-celery protos format clean
+.PHONY: help setup check test .computing .waiting unit pure spark integration celery guarding sweep installed differential sim crashes conformance attacks faults powercut fuzz bench micro cost coverage repeat demo demo-celery protos format clean
 
 help: ## Show the targets.
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*##/\t/' | expand -t 14

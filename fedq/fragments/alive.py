@@ -2,9 +2,10 @@
 
 Inputs: a fragment, a backup's copy, or one from a disk; between which positions to look. Outputs:
 ascending ranges of positions, with what is known of them. Each was alive when it was found.
-Invariant: what is alive from the first piece to the last is found, however it moves between:
-messages go from the line to takers, and from there to those that are kept singly, and never back;
-so those are looked at in this order, and the records of a copy before what was read of them.
+Invariant: what is alive from the first piece to the last is found, however it moves between.
+Messages go from the line to takers, and from there to those that are kept singly; so those are
+looked at in this order, and the records of a copy before what was read of them. Some go back to the
+line: these are known as such for good (`returned`), and are looked at again wherever they are.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -17,7 +18,7 @@ from fedq.fragments.replica import Replica
 from fedq.fragments.runs import ON_DISK, Run
 from fedq.fragments.stowed import StowedRanges, Stretch
 from fedq.fragments.unread import Batch
-from fedq.journal.records import NOTE_CAME, NOTE_EXPIRES
+from fedq.journal.records import NOTE_CAME, NOTE_EXPIRES, NOTE_RETURNS
 
 #: Messages kept singly that are looked at in one piece.
 PIECE: Final = 1_024
@@ -41,6 +42,7 @@ class Found(NamedTuple):
 
 def in_fragment(fragment: Fragment, spans: Spans = EVERYWHERE) -> Iterator[Found]:
     """What is alive in a fragment that this node serves."""
+    returns = fragment.fresh.returns
     for after in (
         lambda position: fragment.messages.fresh_after(position),
         lambda position: fragment.messages.held_after(position),
@@ -50,6 +52,23 @@ def in_fragment(fragment: Fragment, spans: Spans = EVERYWHERE) -> Iterator[Found
     tracked = fragment.tracked
     if tracked is not None:
         yield from in_singles(lambda: tracked.messages, tracked.notes, spans, tracked.absent)
+    if fragment.fresh.returns != returns:
+        for first, last in spans:
+            yield from _returned(fragment, first, last)
+
+
+def _returned(fragment: Fragment, first: int, last: int) -> Iterator[Found]:
+    """What has come back to the line, wherever it is by now: each position in its turn."""
+    position = first - 1
+    while fragment.returned is not None:
+        stretch = fragment.returned.after(position)
+        if stretch is None or stretch[0] > last:
+            break
+        position = min(stretch[1], last, stretch[0] + PIECE - 1)
+        positions = range(stretch[0], position + 1)
+        piece = [each for each in positions if fragment.is_persistent(each)]
+        notes = _about(fragment.notes, piece)
+        yield Found(to_ranges(piece), len(positions), fragment.messages.get, notes)
 
 
 def in_replica(replica: Replica, spans: Spans = EVERYWHERE) -> Iterator[Found]:
@@ -151,13 +170,14 @@ def _in_runs(
 ) -> Iterator[Found]:
     """What is alive in runs; `after` gives the first one that has messages beyond a position.
 
-    Nothing is noted of these, but when they expire, or when messages of a stream came.
+    Nothing is noted of these, but when they expire, how often they came back, or when messages of a
+    stream came.
     """
     position = first - 1
     while (run := after(position)) is not None and run.first <= last:
         notes = _notes_of_runs(fragment)
         end, looked_at = run.last, len(run.messages) or 1
-        if run.stowed and NOTE_EXPIRES in notes:
+        if run.stowed and notes and fragment.log is None:
             end, looked_at = min(end, max(run.first, position + 1) + PIECE - 1), PIECE
         ranges = _within(run.persistent_ranges(), position + 1, min(end, last))
         position = end
@@ -168,8 +188,10 @@ def _notes_of_runs(fragment: Fragment) -> Notes:
     """What may be noted of messages in runs."""
     if fragment.log is not None:
         return fragment.notes
-    times = fragment.tracked.expiring.times if fragment.tracked is not None else None
-    return {NOTE_EXPIRES: times} if times else {}
+    if fragment.tracked is None:
+        return {}
+    notes = fragment.tracked.notes
+    return {what: notes[what] for what in (NOTE_EXPIRES, NOTE_RETURNS) if notes.get(what)}
 
 
 def _within(ranges: list[Range], first: int, last: int) -> list[Range]:

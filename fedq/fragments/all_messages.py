@@ -10,7 +10,8 @@ from collections.abc import Iterator, Mapping
 from fedq.core.ids import NodeId
 from fedq.core.ranges import Range, count, from_ranges, join_ranges, to_ranges
 from fedq.fragments.fresh import Fresh
-from fedq.fragments.runs import InFlight, Run
+from fedq.fragments.in_flight import InFlight
+from fedq.fragments.runs import Run, first_of
 from fedq.fragments.stowed import Stretch
 from fedq.fragments.tracked import TrackedMessages
 
@@ -81,19 +82,11 @@ class AllMessages(Mapping[int, bytes]):
             found += to_ranges(p for p in messages if self._tracked.is_persistent(p))
         return join_ranges(found)
 
-    @property
-    def stowed_bytes(self) -> int:
-        """The bytes of the messages that are on disk alone."""
-        return self._fresh.stowed_bytes
-
-    @property
-    def stowed_count(self) -> int:
-        """How many messages are on disk alone."""
-        return self._fresh.stowed_count
-
     def stowed(self, persistent: bool) -> list[Stretch]:
         """What is on disk alone, of one kind; ascending."""
         runs = self._fresh.stowed()
+        if self._in_flight is not None and self._in_flight.stowed_count:
+            runs = sorted([*runs, *self._in_flight.stowed()], key=first_of)
         stowed = [stretch for run in runs for stretch in run.stretches(persistent)]
         if self._tracked is not None and self._tracked.absent:
             # What they take is known when they are read.

@@ -22,6 +22,8 @@ from fedq.journal.records import NOTE_DEAD
 def set_aside(fragment: Fragment, positions: Iterable[int], holder: NodeId | None) -> list[int]:
     """Sets aside what is ready, not due yet, or with `holder`; returns the positions, ascending."""
     wanted = sorted(positions)
+    if holder is not None:
+        fragment.single_out_unread(holder, wanted)
     tracked = fragment.single_out(wanted)
     if tracked is None:
         return []

@@ -11,7 +11,7 @@ from typing import Final, NamedTuple, TypeAlias
 from fedq.core.message import FLAG_DELAYED, FLAG_PERSISTENT, FLAG_SEEN
 from fedq.core.ranges import from_ranges, minus, overlaps, to_ranges
 from fedq.fragments.runs import ON_DISK, RUN_MAX
-from fedq.journal.records import NOTE_EXPIRES
+from fedq.journal.records import NOTE_EXPIRES, NOTE_RETURNS
 
 #: What is known of messages, by kind, by position.
 KnownNotes: TypeAlias = Mapping[int, Mapping[int, int]]
@@ -45,13 +45,15 @@ def split(
     where persistent ones are and where others are; `singly`: all are to be kept singly. Those of
     which something is to be said stand for `ON_DISK`.
     """
-    about = [table for what, table in notes.items() if what != NOTE_EXPIRES]
+    about = [table for what, table in notes.items() if what not in (NOTE_EXPIRES, NOTE_RETURNS)]
     noted = dict.fromkeys([position for table in about for position in table])
     on_disk = [(*each, True) for each in stowed] + [(*each, False) for each in scratched]
     if singly:
         noted = dict.fromkeys(messages)
         noted.update(dict.fromkeys(from_ranges([(each[0], each[1]) for each in on_disk])))
-    stretches, singles = _split_in_memory(messages, noted)
+    # How often something came back is noted beside what is on disk alone.
+    counted = notes.get(NOTE_RETURNS)
+    stretches, singles = _split_in_memory(messages, {**noted, **counted} if counted else noted)
     if not on_disk:
         return stretches, singles
     apart = to_ranges(sorted(noted))
@@ -67,7 +69,7 @@ def split(
 
 
 def _split_in_memory(
-    messages: Mapping[int, bytes], noted: Mapping[int, None]
+    messages: Mapping[int, bytes], noted: Mapping[int, object]
 ) -> tuple[list[Stretch], dict[int, bytes]]:
     stretches: list[Stretch] = []
     singles: dict[int, bytes] = {}

@@ -8,22 +8,26 @@ fragment (`check`).
 from collections.abc import Mapping, Sequence
 
 from fedq.core.ids import FragmentId, NodeId, Origin, first_position
+from fedq.core.message import FLAG_PERSISTENT
 from fedq.core.policy import DROP_HEAD, PLAIN, QueuePolicy
-from fedq.core.ranges import is_in, join_ranges
+from fedq.core.ranges import Range, is_in, join_ranges, minus, to_ranges, within
 from fedq.fragments.all_messages import AllMessages
 from fedq.fragments.beginnings import KnownNotes, split
 from fedq.fragments.fresh import Fresh
+from fedq.fragments.holders import DYING
+from fedq.fragments.in_flight import InFlight
 from fedq.fragments.moves import Going
 from fedq.fragments.outbox import FragmentOut
 from fedq.fragments.recorder import Recorder, SparingRecorder
-from fedq.fragments.runs import InFlight
 from fedq.fragments.sized import SizedFresh
 from fedq.fragments.stowed import StowedRanges, Stretch
 from fedq.fragments.stream_runs import StreamRuns
 from fedq.fragments.streams import StreamLog
 from fedq.fragments.tracked import TrackedMessages
+from fedq.journal.intervals import Intervals
 from fedq.journal.notes import Notes
-from fedq.journal.records import NOTE_CAME, NOTE_EXPIRES
+from fedq.journal.records import NOTE_CAME, NOTE_EXPIRES, NOTE_RETURNS
+from fedq.journal.steps import forget_within
 
 
 def _line_for(policy: QueuePolicy) -> Fresh:
@@ -36,9 +40,9 @@ class Contents:
     """What a fragment holds. See the module's docstring."""
 
     __slots__ = (
-        "_in_flight", "bytes_held", "dropped", "expires", "fragment_id", "fresh", "handed_out",
-        "last", "log", "origins", "out", "policy", "recorder", "refuses", "reign", "seen_through",
-        "shut", "singly", "tracked",
+        "bytes_held", "dropped", "dying", "expires", "fragment_id", "fresh", "handed_out",
+        "in_flight", "last", "log", "origins", "out", "policy", "recorder", "refuses", "reign",
+        "returned", "seen_through", "shut", "singly", "tracked",
     )  # fmt: skip
 
     def __init__(
@@ -70,10 +74,14 @@ class Contents:
         #: Of a stream: what goes when. Nothing is ever taken from one, only read.
         self.log = StreamLog(policy.stream) if policy.stream is not None else None
         self.fresh = _line_for(policy)
-        self._in_flight: InFlight | None = None
+        self.in_flight: InFlight | None = None
         self.tracked: TrackedMessages | None = None
         #: Positions up to this one may have been delivered in an earlier reign.
         self.seen_through = 0
+        #: Others in runs that were handed out before; None: there are none.
+        self.returned: Intervals | None = None
+        #: What is to die as soon as it can be read, in order: first and last position, and why.
+        self.dying: list[tuple[int, int, int]] = []
         #: Highest publish number taken from each origin.
         self.origins: dict[Origin, int] = dict(origins or {})
         self.last: int = first_position(reign)
@@ -103,7 +111,10 @@ class Contents:
                 )
             else:
                 self.fresh.add(stretch.first, stretch.messages, stretch.persistent)
-        if singles or notes.get(NOTE_EXPIRES):
+        returns = notes.get(NOTE_RETURNS, {})
+        for first, last in to_ranges(sorted([p for p in returns if p not in singles])):
+            self.note_returned(first, last)
+        if singles or returns or notes.get(NOTE_EXPIRES):
             tracked = self.make_tracked()
             transient = StowedRanges(scratched)
             self.out.dead.extend(tracked.take_over(singles, notes, unix_ms, transient))
@@ -149,11 +160,28 @@ class Contents:
         return singles + fresh.body_bytes if isinstance(fresh, SizedFresh) else singles
 
     @property
+    def stowed_count(self) -> int:
+        """How many messages in runs are on disk alone, in the line or with takers."""
+        held = self.in_flight.stowed_count if self.in_flight is not None else 0
+        return self.fresh.stowed_count + held
+
+    @property
+    def stowed_bytes(self) -> int:
+        """The bytes of those."""
+        held = self.in_flight.stowed_bytes if self.in_flight is not None else 0
+        return self.fresh.stowed_bytes + held
+
+    @property
+    def bytes_in_memory(self) -> int:
+        """The bytes of the messages that are in memory."""
+        return self.bytes_held - self.stowed_bytes
+
+    @property
     def bytes_at_hand(self) -> int:
         """About how many bytes the messages have that can be taken without reading."""
         fresh = self.fresh
         here = fresh.count - fresh.stowed_count
-        return (self.bytes_held - fresh.stowed_bytes) * fresh.at_hand // here if here else 0
+        return self.bytes_in_memory * fresh.at_hand // here if here else 0
 
     @property
     def must_read(self) -> bool:
@@ -163,13 +191,13 @@ class Contents:
     @property
     def unacked_count(self) -> int:
         """How many messages are with a taker."""
-        held = self._in_flight.count if self._in_flight is not None else 0
+        held = self.in_flight.count if self.in_flight is not None else 0
         return held + (len(self.tracked.unacked) if self.tracked is not None else 0)
 
     @property
     def messages(self) -> AllMessages:
         """All live messages by position, ascending."""
-        return AllMessages(self.fresh, self._in_flight, self.tracked)
+        return AllMessages(self.fresh, self.in_flight, self.tracked)
 
     @property
     def stowed(self) -> list[Stretch]:
@@ -187,7 +215,7 @@ class Contents:
     @property
     def unacked(self) -> dict[int, NodeId]:
         """The taker of each message that has one; a walk over all that is with takers."""
-        found = dict(self._in_flight.holders()) if self._in_flight is not None else {}
+        found = dict(self.in_flight.holders()) if self.in_flight is not None else {}
         if self.tracked is not None:
             found |= self.tracked.unacked
         return found
@@ -202,10 +230,41 @@ class Contents:
 
     def was_handed_out(self, position: int) -> bool:
         """Whether somebody may have seen the message: it is delivered as such."""
-        tracked = self.tracked
-        return position <= self.seen_through or (
-            tracked is not None and position in tracked.redelivered
+        tracked, returned = self.tracked, self.returned
+        return (
+            position <= self.seen_through
+            or (tracked is not None and position in tracked.redelivered)
+            or (returned is not None and position in returned)
         )
+
+    def is_persistent(self, position: int) -> bool:
+        """Whether a message that is here is persistent, wherever its body is."""
+        tracked = self.tracked
+        if tracked is not None and position in tracked.messages:
+            return tracked.is_persistent(position)
+        message = self.messages[position]
+        if message:
+            return message[0] & FLAG_PERSISTENT != 0
+        held = self.in_flight
+        is_held = held is not None and held.is_persistent(position)
+        return is_held or self.fresh.is_persistent(position)
+
+    def note_returned(self, first: int, last: int) -> None:
+        """Takes note that messages in runs were handed out."""
+        if self.returned is None:
+            self.returned = Intervals()
+        self.returned.add(first, last)
+
+    def _forget_returned(self, returned: Intervals, ranges: Sequence[Range]) -> None:
+        """Forgets that messages were handed out which are gone, and how often."""
+        counts = self.tracked.notes.get(NOTE_RETURNS) if self.tracked is not None else None
+        for first, last in ranges:
+            for low, high in returned.within(first, last):
+                if counts:
+                    forget_within(counts, within([(low, high)], counts))
+                returned.remove(low, high)
+        if not returned:
+            self.returned = None
 
     def within(self, amount: int, size: int) -> int:
         """How many of the next `amount` to hand out for about so many bytes; at least 1."""
@@ -230,7 +289,7 @@ class Contents:
     ) -> None:
         """Records a note about messages as an event; `keep`: it is worth a place on disk."""
         self.last += 1
-        persistent = any(map(tracked.is_persistent, values))
+        persistent = any(map(self.is_persistent, values))
         self.recorder.note(self.last, what, values, persistent, keep)
 
     def oldest_persistent(self) -> int | None:
@@ -243,6 +302,8 @@ class Contents:
         if self.tracked is not None and self.tracked.expiring.times:
             for first, last in going.ranges:
                 self.tracked.expiring.times.forget(first, last)
+        if self.returned is not None:
+            self._forget_returned(self.returned, going.ranges)
         if self.recorder.active:
             self.last += 1
             self.recorder.settle(self.last, join_ranges(going.ranges), going.persistent)
@@ -253,8 +314,15 @@ class Contents:
         messages.check()
         assert self.ready_count + self.unacked_count == len(messages)
         here = sum(len(message) for _, message in messages.pairs())
-        assert self.bytes_held == here + self.fresh.stowed_bytes
+        assert self.bytes_held == here + self.stowed_bytes
         assert max(messages, default=0) <= self.last
         if self.tracked is not None:
             live = messages.ranges()
             assert all(is_in(live, position) for position in self.tracked.expiring.times)
+            assert all(is_in(live, p) for p in self.tracked.notes.get(NOTE_RETURNS, ()))
+        if self.returned is not None:
+            assert self.returned
+            assert not minus(self.returned, messages.ranges())
+        dying = dict.fromkeys(DYING.values())
+        ranges = sorted([(first, last) for first, last, _ in self.dying])
+        assert all(is_in(ranges, p) for p, holder in self.unacked.items() if holder in dying)

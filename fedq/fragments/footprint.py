@@ -21,6 +21,8 @@ from fedq.journal.steps import Steps
 MESSAGE: Final = 48
 #: A run with a taker, and the deliveries that a consumer has of it.
 _RUN: Final = 440
+#: One in a line that has some on disk alone.
+_LINE_RUN: Final = 256
 #: What one that is kept singly takes more, and each thing that is said of it: its holder, that it
 #: was returned, a note, an appointment, a place in a line by priority.
 _SINGLE: Final = 112
@@ -43,13 +45,17 @@ EMPTY: Final = 2_048
 def of_fragment(fragment: Fragment) -> int:
     """What the primary's copy takes, or a private queue's messages."""
     fresh = fragment.fresh
-    count = fragment.ready_count + fragment.unacked_count - fresh.stowed_count
-    size = fragment.bytes_held - fresh.stowed_bytes + count * MESSAGE
+    stowed = fragment.stowed_count
+    count = fragment.ready_count + fragment.unacked_count - stowed
+    # Of one that a taker has on disk alone a byte stays.
+    size = fragment.bytes_in_memory + count * MESSAGE + stowed - fresh.stowed_count
     if isinstance(fresh, SizedFresh):
         size += fresh.index_bytes
     if fragment.log is not None:
         size += len(fragment.log.came) * _NOTE
-    size += fragment.messages.runs_held * _RUN + (fresh.stowed_bytes >> _STOWED_SHIFT)
+    size += fragment.messages.runs_held * _RUN
+    if fresh.stowed_count:
+        size += fresh.run_count * _LINE_RUN
     return size if fragment.tracked is None else size + _of_singles(fragment.tracked)
 
 

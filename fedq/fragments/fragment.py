@@ -34,25 +34,26 @@ from fedq.core.ranges import (
     from_ranges,
     join_overlapping,
     join_ranges,
+    minus,
     ranges_of,
     to_ranges,
     within,
 )
 from fedq.core.weights import weigh
 from fedq.fragments.beginnings import SINGLE, KnownNotes
-from fedq.fragments.contents import Contents
-from fedq.fragments.holders import DEAD
+from fedq.fragments.holders import DEAD, DYING
 from fedq.fragments.moves import Going, Taken
 from fedq.fragments.outbox import Owed
-from fedq.fragments.runs import ON_DISK, RUN_MAX, InFlight
+from fedq.fragments.runs import ON_DISK, RUN_MAX
 from fedq.fragments.sized import SizedFresh
 from fedq.fragments.streams import StreamLog, as_kept, sizes_of
 from fedq.fragments.tracked import TrackedMessages
+from fedq.fragments.unread_returns import UnreadReturns
 from fedq.journal.notes import table_of
 from fedq.journal.records import NOTE_CAME, NOTE_DEAD, NOTE_RETURNS
 
 
-class Fragment(Contents):
+class Fragment(UnreadReturns):
     """The primary's copy of one fragment. See the module's docstring."""
 
     __slots__ = ()
@@ -188,13 +189,13 @@ class Fragment(Contents):
         pieces.append(range(first, last + 1))
         if first <= self.seen_through:
             redelivered += range(first, min(last, self.seen_through) + 1)
+        told = part if self.returned is None else self._again(first, part, redelivered)
         if going is not None:
             going.add(part, [(first, last)])
         else:
-            if self._in_flight is None:
-                self._in_flight = InFlight()
-            self._in_flight.add(taker, first, part, persistent)
-        return part
+            held = self.in_flight if self.in_flight is not None else self._hold()
+            held.add(taker, first, part, persistent)
+        return told
 
     def _take_singles(
         self, taker: NodeId, amount: int, pieces: list[range], redelivered: list[int],
@@ -227,14 +228,17 @@ class Fragment(Contents):
         going = Going()
         named = join_ranges([each for piece in pieces for each in ranges_of(piece)])
         gone: list[bytes] = []
-        if self._in_flight is not None and self._in_flight.count:
+        if self.in_flight is not None and self.in_flight.count:
             ranges: list[Range] = []
             for first, last in named:
-                self._in_flight.release(taker, first, last, gone, ranges)
+                self.in_flight.release(taker, first, last, gone, ranges)
             going.add(gone, ranges)
-        if self.fresh.stowed_count and len(gone) < count(named):
+        left = count(named) - len(gone)
+        if left and self.in_flight is not None and self.in_flight.stowed_count:
+            left -= going.add_held(self.in_flight, taker, named)
+        if left and self.fresh.stowed_count:
             going.add_stowed(self.fresh, named)
-        if len(gone) < count(named):
+        if left:
             self._settle_others(taker, list(from_ranges(named)), going)
         if going.ranges:
             self.went(going)
@@ -249,34 +253,41 @@ class Fragment(Contents):
                 if message is not None:
                     going.add([message], [(position, position)])
 
-    def reject(self, taker: NodeId, positions: Iterable[int]) -> None:
+    def reject(self, taker: NodeId, positions: Sequence[int]) -> None:
         """Lets deliveries die that the taker's consumers rejected for good."""
+        if self.stowed_count:
+            self._let_die_unread(self._take_unread(taker, positions), REJECTED)
         tracked = self.single_out(positions)
         if tracked is not None:
             self._dead_letter(tracked, tracked.release(taker, positions), REJECTED)
 
-    def requeue(self, taker: NodeId, positions: Iterable[int]) -> None:
+    def requeue(self, taker: NodeId, positions: Sequence[int]) -> None:
         """Puts deliveries back to their old places, marked as redelivered."""
         back = self.take_back(taker, positions)
         if back and self.policy.counts_returns:
             self._count_returns(self.make_tracked(), back)
 
-    def take_back(self, taker: NodeId, positions: Iterable[int]) -> list[int]:
+    def take_back(self, taker: NodeId, positions: Sequence[int]) -> list[int]:
         """Puts deliveries back to their old places that have not reached a consumer.
 
         They count as no return; but they are marked, as they may be behind younger ones now (P4).
         """
+        unread: list[Range] = []
+        if self.in_flight is not None and self.in_flight.stowed_count:
+            named = to_ranges(sorted(dict.fromkeys(positions)))
+            unread = self._put_back_unread(taker, named)
+            positions = list(from_ranges(minus(named, unread)))
         tracked = self.single_out(positions)
         if tracked is None:
-            return []
+            return list(from_ranges(unread))
         back = tracked.held_by(taker, positions)
         tracked.put_back(back)
         tracked.redelivered.update(back)
-        return back
+        return sorted([*from_ranges(unread), *back]) if unread else back
 
     def single_out(self, positions: Iterable[int]) -> TrackedMessages | None:
         """Keeps these messages singly from now on, where they live; None if none is."""
-        held, fresh = self._in_flight, self.fresh
+        held, fresh = self.in_flight, self.fresh
         for position in positions:
             found = held.extract(position) if held is not None else None
             if found is not None:
@@ -287,6 +298,8 @@ class Fragment(Contents):
             message = fresh.extract(position) if fresh.count else None
             if message is not None:
                 self.make_tracked().adopt(position, message, None, persistent)
+                if self.returned is not None and position in self.returned:
+                    self.make_tracked().redelivered.add(position)
             if message == ON_DISK:
                 # It is waited for, and counted when it is here.
                 self.bytes_held -= stowed_bytes - fresh.stowed_bytes
@@ -300,21 +313,26 @@ class Fragment(Contents):
         self.record_note(tracked, NOTE_RETURNS, counted, limit is not None)
         if limit is not None:
             often = [position for position in positions if counted[position] > limit]
+            if self.fresh.stowed_count:
+                unread = [r for each in to_ranges(often) for r in self.fresh.take_stowed(*each)]
+                apart = [(run.first, run.last) for run in unread]
+                often = list(from_ranges(minus(to_ranges(often), apart)))
+                self._let_die_unread(unread, RETURNED_TOO_OFTEN)
             self.dead_letter_ready(often, RETURNED_TOO_OFTEN)
 
     def release(self, taker: NodeId) -> int:
         """Takes back everything that a taker holds, which is gone. Returns how many messages."""
         self._single_out_held(taker)
-        if self.tracked is None:
-            return 0
-        held = [position for position, holder in self.tracked.unacked.items() if holder == taker]
+        held = list(from_ranges(self.unread_of(taker)))
+        if self.tracked is not None:
+            held += [p for p, holder in self.tracked.unacked.items() if holder == taker]
         self.requeue(taker, held)
         return len(held)
 
     def _single_out_held(self, taker: NodeId) -> None:
         """Keeps singly from now on what the taker has."""
-        if self._in_flight is not None:
-            for position, message in self._in_flight.take_from(taker):
+        if self.in_flight is not None:
+            for position, message in self.in_flight.take_from(taker):
                 self.make_tracked().adopt(position, message, taker)
 
     def attach(self, taker: NodeId, positions: Iterable[int]) -> None:
@@ -323,11 +341,14 @@ class Fragment(Contents):
         Whatever else this copy believed to be with the taker was lost on its way: it comes back.
         """
         held = dict.fromkeys(sorted(positions))
+        self.attach_unread(taker, held)
         self._single_out_held(taker)
         tracked = self.single_out(held)
+        lost = [p for p in from_ranges(self.unread_of(taker)) if p not in held]
         if tracked is None:
+            self.requeue(taker, lost)
             return
-        lost = [p for p, holder in tracked.unacked.items() if holder == taker and p not in held]
+        lost += [p for p, holder in tracked.unacked.items() if holder == taker and p not in held]
         self.requeue(taker, lost)
         tracked.attach(taker, held)
 
@@ -375,6 +396,27 @@ class Fragment(Contents):
             dead[position] = reason
         self.out.dead.extend(positions)
         self.record_note(tracked, NOTE_DEAD, dict.fromkeys(positions, reason))
+
+    def call_up(self, most: int, size: int) -> int:
+        """Lets the next ones die that wait for that with their bodies on disk alone.
+
+        They are read at once, and nothing is handed out meanwhile: so many at most, of about so
+        many bytes. Returns how many.
+        """
+        called = 0
+        held = self._hold()
+        while self.dying and called < most and size > 0:
+            first, last, reason = self.dying[0]
+            each = max(held.stowed_bytes // max(held.stowed_count, 1), 1)
+            end = min(last, first + min(most - called, size // each or 1) - 1)
+            self.dying[:1] = [(end + 1, last, reason)] if end < last else []
+            for run in held.take_stowed(DYING[reason], first, end):
+                self._adopt_unread(run, DEAD)
+                called += run.left
+                size -= run.stowed
+                positions = list(range(run.first, run.last + 1))
+                self._dead_letter(self.make_tracked(), positions, reason)
+        return called
 
     def dead_letter_ready(self, positions: Iterable[int], reason: int) -> None:
         """Lets messages die that are ready, or not due yet.
@@ -452,20 +494,3 @@ class Fragment(Contents):
             else:
                 break
         return sorted(found)
-
-    def drop_unread(self, amount: int, size: int | None = None) -> int:
-        """Drops the next ones in line, which are on disk alone, unread; returns how many.
-
-        No more than stand in one run, before whatever is kept singly; `size`: nor more than have
-        so many bytes, as far as their sizes are known.
-        """
-        fresh, going = self.fresh, Going()
-        if size is not None:
-            amount = fresh.enough_unread(amount, size) if isinstance(fresh, SizedFresh) else 0
-            if not amount:
-                return 0
-        last = min(fresh.first + amount - 1, fresh.next_last)
-        count = going.add_stowed(fresh, [(fresh.first, last)])
-        self.dropped += count
-        self.went(going)
-        return count

@@ -14,10 +14,11 @@ it (P4), so `at_hand` counts what stands before the first one.
 from collections.abc import Mapping, Sequence
 
 from fedq.core.message import FLAG_PERSISTENT
-from fedq.core.ranges import Range
 from fedq.core.weights import weigh
+from fedq.fragments.line import Line
 from fedq.fragments.run_parts import (
     Filled,
+    Written,
     let_go_of_mix,
     may_go,
     may_join,
@@ -31,41 +32,16 @@ from fedq.fragments.run_parts import (
 from fedq.fragments.runs import (
     NO_RUN,
     ON_DISK,
-    RUN_MAX,
-    SWEEP_FROM,
     Run,
-    Runs,
     StowedMix,
     stowed_run,
 )
 
 
-class Fresh(Runs):
+class Fresh(Line):
     """Messages that were never handed out. No run has gaps here."""
 
-    __slots__ = ("_at_hand", "first_stowed", "stowed_bytes", "stowed_count")
-
-    def __init__(self, run_max: int = RUN_MAX, sweep_from: int = SWEEP_FROM) -> None:
-        super().__init__(run_max, sweep_from)
-        #: How many of the messages are on disk alone, and their bytes.
-        self.stowed_count = self.stowed_bytes = 0
-        #: The first of them, and how many stand before that; void if there are none.
-        self.first_stowed = self._at_hand = 0
-
-    @property
-    def first(self) -> int:
-        """The position that is next; there must be one."""
-        return self._runs[self._head].first
-
-    @property
-    def next_last(self) -> int:
-        """The last position of the run that is next; there must be one."""
-        return self._runs[self._head].last
-
-    @property
-    def at_hand(self) -> int:
-        """How many messages can be taken before one has to be read from the disk."""
-        return self._at_hand if self.stowed_count else self.count
+    __slots__ = ()
 
     def add(self, first: int, messages: Sequence[bytes], persistent: bool) -> None:
         """Adds new messages behind all others, at positions from `first` on."""
@@ -192,14 +168,6 @@ class Fresh(Runs):
             self._count_at_hand()
         return found
 
-    def is_persistent(self, position: int) -> bool:
-        """Whether the message at this position is on disk alone, and persistent."""
-        index = self._index_of(position)
-        run = self._runs[index] if index >= 0 else None
-        return (
-            run is not None and run.stowed > 0 and position <= run.last and run.persists(position)
-        )
-
     def _delete(self, index: int) -> None:
         del self._runs[index]
         if self._head == len(self._runs):
@@ -223,31 +191,29 @@ class Fresh(Runs):
         else:
             self._runs.append(stowed_run(first, count, size, persistent))
 
-    @property
-    def run_count(self) -> int:
-        """How many runs the line has."""
-        return len(self._runs) - self._head
-
     def stow(self, through: int, keep: int, beyond: int = 0, most: int = 1 << 62) -> int:
         """Lets go of the bodies of persistent messages up to a position: the disk has these.
 
         About `keep` bytes at the beginning of the line stay, and all up to `beyond`. `most`: so
         many messages are looked at. Returns how many bytes went.
         """
-        return self._let_go(0, through, self._index_to_stow_from(keep), beyond, most, False)
+        return self._let_go(0, through, self._index_to_stow_from(keep), beyond, most, None)
 
-    def let_go(self, first: int, last: int, keep: int, beyond: int) -> int:
-        """Lets go of the bodies between two positions, which were written elsewhere.
+    def let_go(self, positions: Sequence[int], keep: int, beyond: int, through: int = 0) -> int:
+        """Lets go of the bodies at these positions (ascending), which were written elsewhere.
 
-        Or, persistent ones in a mixed run, are in the journal. What has become a part of the
-        beginning meanwhile stays. Returns how many bytes went.
+        Of whole runs; persistent ones between them are in the journal up to a position `through`.
+        What has become a part of the beginning meanwhile stays. Returns how many bytes went.
         """
+        first, last = positions[0], positions[-1]
         begins = max(self._index_to_stow_from(keep), self._index_of(first))
-        return self._let_go(first, last, begins, beyond, 1 << 62, True)
+        written = Written(positions, through)
+        return self._let_go(first, last, begins, beyond, 1 << 62, written)
 
     def _let_go(
-        self, first: int, through: int, begins: int, beyond: int, most: int, any_kind: bool
-    ) -> int:
+        self, first: int, through: int, begins: int, beyond: int, most: int,
+        written: Written | None,
+    ) -> int:  # fmt: skip
         runs = self._runs
         before, freed = runs[:begins], 0
         for index in range(begins, len(runs)):
@@ -255,17 +221,19 @@ class Fresh(Runs):
             if run.first > through:
                 before += runs[index:]
                 break
-            goes = not run.stowed if any_kind else may_go(run)
+            goes = not run.stowed if written is not None else may_go(run)
             rest: Run | None = None
             if goes and most > 0 and beyond < run.first and first <= run.first <= through:
                 most -= run.left
                 rest = split(run, through + 1 - run.first) if run.last > through else None
-                if any_kind and run.is_mixed:
+                if written is not None and not written.has(run):
+                    pass
+                elif written is not None and run.persistent and written.through:
                     self._leaves(run)
                     run = let_go_of_mix(run)
                     self.stowed_count += run.left
                     freed += run.stowed
-                elif stowed := weigh_run(run) if any_kind else size_if_persistent(run):
+                elif stowed := weigh_run(run) if written is not None else size_if_persistent(run):
                     self._leaves(run)
                     run.stowed = stowed
                     run.messages = []
@@ -294,7 +262,7 @@ class Fresh(Runs):
         """The next messages behind the beginning of the line that only memory has, with positions.
 
         Beyond a position, about so many bytes, and from runs that follow on each other in the line:
-        so `let_go` finds all between the first and the last one. Those that are persistent are left
+        so that whole runs are among them. Those that are persistent are left
         out, unless it is `any_kind`; so are mixed runs, but for those up to a position `through`
         which the journal has the rest. At most so many messages are looked at.
         """
@@ -417,84 +385,3 @@ class Fresh(Runs):
         if after:
             pieces.append(run.stowed_part(first + count, after, left - share))
         self._runs[index : index + 1] = pieces
-
-    def forget_stowed(self, first: int, last: int) -> tuple[list[Range], int, bool]:
-        """Forgets what is stowed between two positions.
-
-        Returns where it was, its bytes, and whether any of it was persistent.
-        """
-        ranges: list[Range] = []
-        gone, persistent = 0, False
-        index = max(self._index_of(first), self._head)
-        while index < len(self._runs) and self._runs[index].first <= last:
-            run = self._runs[index]
-            if not run.stowed or run.last < first:
-                index += 1
-                continue
-            low, high = max(run.first, first), min(run.last, last)
-            before, after, count = low - run.first, run.last - high, high - low + 1
-            share = run.stowed * count // run.left if before + after else run.stowed
-            left = max(run.stowed - share, before + after)
-            pieces: list[Run] = []
-            share_before = left * before // max(1, before + after)
-            if before:
-                pieces.append(run.stowed_part(run.first, before, share_before))
-            if after:
-                pieces.append(run.stowed_part(high + 1, after, left - share_before))
-            ranges.append((low, high))
-            gone += run.stowed - left
-            part = run.stowed_part(low, count, 1)
-            persistent = persistent or part.persistent
-            self.stowed_count -= count
-            self.stowed_bytes += left - run.stowed
-            self.count -= count
-            self._runs[index : index + 1] = pieces
-            index += len(pieces)
-        if self._head == len(self._runs):
-            self._runs.clear()
-            self._head = 0
-        self._count_at_hand()
-        return ranges, gone, persistent
-
-    def stowed(self) -> list[Run]:
-        """The runs that are on disk alone, ascending."""
-        return [run for run in self._live() if run.stowed] if self.stowed_count else []
-
-    def stowed_after(self, position: int) -> Range | None:
-        """The positions of the first stowed run that has some beyond a position."""
-        if not self.stowed_count:
-            return None
-        for index in range(max(self._index_of(position), self._head), len(self._runs)):
-            run = self._runs[index]
-            if run.stowed and run.last > position:
-                return max(run.first, position + 1), run.last
-        return None
-
-    def _count_at_hand(self) -> None:
-        """Counts what stands before the first run that is on disk alone."""
-        found = 0
-        if self.stowed_count:
-            for index in range(self._head, len(self._runs)):
-                run = self._runs[index]
-                if run.stowed:
-                    self.first_stowed = run.first
-                    break
-                found += run.left
-        self._at_hand = found
-
-    def check(self) -> None:
-        """Asserts the invariants."""
-        self._check()
-        at_hand, seen, stowed, size = -1, 0, 0, 0
-        firsts = [run.first for run in self._live() if run.stowed]
-        assert not firsts or self.first_stowed == firsts[0]
-        for run in self._live():
-            assert None not in run.messages
-            assert run.holder is None
-            if run.stowed:
-                at_hand = seen if at_hand < 0 else at_hand
-                stowed += run.left
-                size += run.stowed
-            seen += run.left
-        assert (stowed, size) == (self.stowed_count, self.stowed_bytes)
-        assert self.at_hand == (self.count if at_hand < 0 else at_hand)

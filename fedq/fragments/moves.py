@@ -3,10 +3,13 @@
 from collections.abc import Sequence
 from itertools import chain
 
+from fedq.core.ids import NodeId
 from fedq.core.message import FLAG_PERSISTENT
 from fedq.core.ranges import Range
 from fedq.core.weights import weigh
 from fedq.fragments.fresh import Fresh
+from fedq.fragments.in_flight import InFlight
+from fedq.fragments.runs import Run
 
 
 class Taken:
@@ -45,6 +48,22 @@ class Going:
         self.size += size
         self.persistent = self.persistent or flags & FLAG_PERSISTENT != 0
         self.ranges += ranges
+
+    def add_run(self, run: Run) -> None:
+        """Adds a run of messages that were on disk alone."""
+        self.ranges.append((run.first, run.last))
+        self.size += run.stowed
+        self.persistent = self.persistent or run.persistent
+
+    def add_held(self, held: InFlight, taker: NodeId | None, ranges: Sequence[Range]) -> int:
+        """Adds those that a taker (None: any) has on disk alone; returns how many there were."""
+        before = held.stowed_count
+        for first, last in ranges:
+            gone, size, persistent = held.release_stowed(taker, first, last)
+            self.ranges += gone
+            self.size += size
+            self.persistent = self.persistent or persistent
+        return before - held.stowed_count
 
     def add_stowed(self, fresh: Fresh, ranges: Sequence[Range]) -> int:
         """Adds those that are on disk alone; returns how many there were."""

@@ -3,6 +3,7 @@
 Inputs: runs without gaps (`fedq.fragments.fresh`). Outputs: runs, counts, bytes.
 """
 
+from collections.abc import Sequence
 from typing import Final
 
 from fedq.core.message import FLAG_PERSISTENT
@@ -22,6 +23,25 @@ class Filled:
         self.bytes_read = self.count = self.misjudged = 0
         #: The flags of all messages together.
         self.flags = 0
+
+
+class Written:
+    """What was written elsewhere: its positions; `through`: the journal has what is persistent."""
+
+    __slots__ = ("_positions", "through")
+
+    def __init__(self, positions: Sequence[int], through: int) -> None:
+        self._positions = dict.fromkeys(positions)
+        #: 0: there is no journal.
+        self.through = through
+
+    def has(self, run: Run) -> bool:
+        """Whether all messages of a run in memory are on disk."""
+        written, through = self._positions, self.through
+        return all(
+            position in written or (position <= through and message[0] & FLAG_PERSISTENT)
+            for position, message in run.pairs()
+        )
 
 
 def may_join(run: Run, first: int, size: int, persistent: bool) -> bool:

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from fedq.core.ids import first_position
 from fedq.core.limits import SEEN_LOOKED_AT_MAX, SEEN_RANGES_MAX
 from fedq.core.message import FLAG_SEEN
-from fedq.core.ranges import Range, from_ranges, join_overlapping, overlaps, to_ranges
+from fedq.core.ranges import Range, join_overlapping, minus, overlaps, to_ranges, within
 from fedq.fragments.fragment import Fragment
 from fedq.fragments.holders import DELAYED
 from fedq.fragments.tracked import TrackedMessages
@@ -31,6 +31,8 @@ def seen_ranges(fragment: Fragment) -> list[Range]:
     ranges = fragment.messages.held_ranges()
     if fragment.seen_through:
         ranges.append((0, fragment.seen_through))
+    if fragment.returned is not None:
+        ranges += fragment.returned
     if fragment.tracked is not None:
         ranges += _seen_singly(fragment.tracked)
     ranges = join_overlapping(ranges)
@@ -63,11 +65,12 @@ def take_up_seen(fragment: Fragment, seen: Sequence[Range]) -> None:
         else:
             ranges.append((first, last))
     fragment.seen_through = through
-    marked = list(from_ranges(overlaps(fragment.messages.ranges(), ranges)))
-    tracked = fragment.single_out(marked)
+    tracked = fragment.tracked
+    singles = tracked.messages if tracked is not None else {}
+    in_runs = minus(fragment.messages.ranges(), to_ranges(sorted(singles)))
+    for first, last in overlaps(in_runs, ranges):
+        fragment.note_returned(first, last)
     if tracked is not None:
-        tracked.redelivered.update(marked)
-        came_so = [
-            p for p, message in tracked.messages.items() if message and message[0] & FLAG_SEEN
-        ]
+        tracked.redelivered.update(within(ranges, singles))
+        came_so = [p for p, message in singles.items() if message and message[0] & FLAG_SEEN]
         tracked.redelivered.update(came_so)

@@ -13,7 +13,6 @@ from itertools import islice
 from typing import Final
 
 from fedq.core.message import body_size
-from fedq.core.ranges import Range
 from fedq.fragments.fresh import Fresh
 from fedq.fragments.run_parts import Filled
 from fedq.fragments.runs import Run
@@ -197,13 +196,19 @@ class SizedFresh(Fresh):
             self._learned(len(part) - count)
             self._note_heads(part)
 
-    def forget_stowed(self, first: int, last: int) -> tuple[list[Range], int, bool]:
-        """Forgets what is stowed between two positions."""
-        gone = super().forget_stowed(first, last)
-        for low, high in gone[0]:
-            count, total = self._sizes.take(low, high)
+    def put_back(self, run: Run) -> None:
+        """Puts messages on disk alone that were handed out back to their place."""
+        self._unknown_count += run.left
+        self._unknown_bytes += run.stowed
+        super().put_back(run)
+
+    def take_stowed(self, first: int, last: int) -> list[Run]:
+        """Takes out what is stowed between two positions."""
+        gone = super().take_stowed(first, last)
+        for run in gone:
+            count, total = self._sizes.take(run.first, run.last)
             self._known -= total
-            self._learned(high - low + 1 - count)
+            self._learned(run.left - count)
         return gone
 
     def _learned(self, count: int) -> None:

@@ -5,15 +5,16 @@ from scratch files. Outputs: bytes that are free, positions that are wanted next
 messages of a durable queue stand in the journal anyhow; all others are written to scratch files
 first (`fedq.node.copies.scratching`). None goes where messages have priorities; what else a policy
 asks of each is kept beside its place. The beginning of the line stays in memory, so that who takes
-does not wait; of a stream, its end.
+does not wait; of a stream, its end. What takers have is wanted again only if it comes back.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from fedq.core.message import FLAG_SEEN
 from fedq.core.ranges import Range
 from fedq.fragments.beginnings import SINGLE
 from fedq.fragments.fragment import Fragment
+from fedq.fragments.in_flight import RUN_BYTES_MIN
 from fedq.fragments.moves import Going
 
 
@@ -25,6 +26,50 @@ def may_stow(fragment: Fragment) -> bool:
 def may_scratch(fragment: Fragment) -> bool:
     """Whether those bodies may go to scratch files that the journal does not have."""
     return not fragment.singly and fragment.log is None
+
+
+def stow(
+    fragment: Fragment, through: int, keep: int, beyond: int, most: int, least: int = RUN_BYTES_MIN
+) -> int:
+    """Lets go of bodies that the journal has up to a position; returns how many went.
+
+    What takers have goes first, of runs of so many bytes at `least`. Of the line about `keep` bytes
+    stay, and all up to `beyond`.
+    """
+    held = fragment.in_flight
+    gone = held.stow(through, most, least) if held is not None else 0
+    if gone >= most:
+        return gone
+    before = fragment.fresh.stowed_count
+    fragment.fresh.stow(through, keep, beyond, most - gone)
+    return gone + fragment.fresh.stowed_count - before
+
+
+def for_scratch(
+    fragment: Fragment, keep: int, after: int, size: int, most: int, any_kind: bool, through: int,
+    least: int,
+) -> tuple[list[int], list[bytes]]:  # fmt: skip
+    """The next messages that only memory has, with their positions: about so many bytes.
+
+    What takers have first; see `InFlight.beyond` and `Fresh.beyond`.
+    """
+    held = fragment.in_flight
+    found = held.beyond(size, most, any_kind, through, least) if held is not None else ([], [])
+    return found if found[0] else fragment.fresh.beyond(keep, after, size, most, any_kind, through)
+
+
+def let_go(
+    fragment: Fragment, positions: Sequence[int], keep: int, beyond: int, through: int
+) -> None:
+    """Lets go of what was written to a scratch file, as far as it is in a run."""
+    if fragment.in_flight is not None:
+        fragment.in_flight.let_go(positions, through)
+    fragment.fresh.let_go(positions, keep, beyond, through)
+
+
+def is_partly_on_disk(fragment: Fragment) -> bool:
+    """Whether any message is on disk alone, in the line, with a taker, or kept singly."""
+    return fragment.stowed_count > 0 or waits_for_disk(fragment)
 
 
 def is_over(fragment: Fragment, position: int, unix_ms: int) -> bool:
@@ -48,7 +93,9 @@ def is_in_journal(fragment: Fragment, position: int) -> bool:
     tracked = fragment.tracked
     if tracked is not None and position in tracked.absent:
         return tracked.absent[position]
-    return fragment.fresh.is_persistent(position)
+    held = fragment.in_flight
+    is_held = held is not None and held.is_persistent(position)
+    return is_held or fragment.fresh.is_persistent(position)
 
 
 def fill(fragment: Fragment, bodies: Mapping[int, bytes]) -> int:
@@ -77,12 +124,15 @@ def fill(fragment: Fragment, bodies: Mapping[int, bytes]) -> int:
 
 def missing(fragment: Fragment, first: int, last: int) -> Range | None:
     """The first stretch between two positions that is still on disk alone."""
-    stowed = fragment.fresh.stowed_after(first - 1)
-    absent = next_absent(fragment, first - 1)
-    if stowed is not None and (absent is None or stowed[0] < absent):
-        # Those that are kept singly are taken out of the line: none stands within the stretch.
-        return (stowed[0], min(stowed[1], last)) if stowed[0] <= last else None
-    return (absent, absent) if absent is not None and absent <= last else None
+    held, absent = fragment.in_flight, next_absent(fragment, first - 1)
+    found = [
+        fragment.fresh.stowed_after(first - 1),
+        held.stowed_after(first - 1) if held is not None else None,
+        (absent, absent) if absent is not None else None,
+    ]
+    stretch = min([each for each in found if each is not None], default=None)
+    # None of another place stands within it: each is taken out of its run.
+    return (stretch[0], min(stretch[1], last)) if stretch and stretch[0] <= last else None
 
 
 def next_absent(fragment: Fragment, position: int) -> int | None:
@@ -98,6 +148,8 @@ def lose(fragment: Fragment, first: int, last: int) -> list[Range]:
     """
     going = Going()
     going.add_stowed(fragment.fresh, [(first, last)])
+    if fragment.in_flight is not None:
+        going.add_held(fragment.in_flight, None, [(first, last)])
     tracked = fragment.tracked
     if tracked is not None:
         absent = tracked.absent.within(first, last)

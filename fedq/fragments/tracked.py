@@ -4,7 +4,7 @@ They came back from a taker, were left by an earlier reign, have a time or a pri
 are counted by their bytes. All others are in runs (`fedq.fragments.runs`). A message that has come
 here stays here until it is gone. A fragment has no `TrackedMessages` before it has such a message.
 
-Invariants: `unacked`, `redelivered` and `notes` speak of messages that are here; a message without
+Invariants: `unacked`, `redelivered` and most notes speak of what is here; a message without
 a holder stands in the line, and in order of position within a priority (P4).
 """
 
@@ -51,7 +51,7 @@ class TrackedMessages:
         self.redelivered: set[int] = set()
         #: When those expire that do, in runs or here.
         self.expiring = Expiring()
-        #: Of messages that are here, and when those in runs expire.
+        #: Of messages that are here; when those in runs expire, and how often they came back.
         self.notes: Notes = {NOTE_EXPIRES: self.expiring.times}
         #: Dead when the reign began: an earlier primary may have sent them on.
         self.died_before: frozenset[int] = frozenset()
@@ -369,7 +369,7 @@ class TrackedMessages:
         assert self.redelivered <= set(self.messages)
         assert list(self.absent) == [p for p, message in self.messages.items() if not message]
         for what, table in self.notes.items():
-            if what != NOTE_EXPIRES:
+            if what not in (NOTE_EXPIRES, NOTE_RETURNS):
                 assert all(position in self.messages for position in table), f"stray notes {what}"
         assert self.notes.get(NOTE_DEAD, {}).keys() == {
             p for p, holder in self.unacked.items() if holder == DEAD

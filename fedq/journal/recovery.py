@@ -52,15 +52,23 @@ ACCEPT_NAME: Final = "accept-loss"
 
 
 class CorruptJournal(NodeFailure):
-    """Confirmed messages may be lost: `segment` is damaged from byte `offset` on."""
+    """Confirmed messages may be lost: `segment` is damaged from byte `offset` on.
 
-    def __init__(self, segment: int, offset: int, reason: str) -> None:
-        super().__init__(
-            f"journal segment {segment} cannot be read from byte {offset} on: {reason}. "
+    `is_newer`: nothing is damaged, another release has written it.
+    """
+
+    def __init__(self, segment: int, offset: int, reason: str, is_newer: bool = False) -> None:
+        advice = (
             "This node has the only copy of its messages, so it does not start by itself: restore "
             "the file from a backup; or run `fedq store accept-loss` on the data directory and "
             "start again, and the node goes on with what can be read (the damaged file is kept)"
         )
+        if is_newer:
+            advice = "Nothing is damaged, and no message was touched"
+        super().__init__(
+            f"journal segment {segment} cannot be read from byte {offset} on: {reason}. {advice}"
+        )
+        self.is_newer = is_newer
         self.segment = segment
         self.offset = offset
         self.reason = reason
@@ -154,7 +162,7 @@ def _fold_segment(recovered: Recovered, segment: Segment, data: bytes) -> Damage
                 segment.size += size
                 at = offset + size
         except NewerRecord as error:
-            raise CorruptJournal(segment.number, error.offset, error.reason) from error
+            raise CorruptJournal(segment.number, error.offset, error.reason, True) from error
         except MemoryError:
             # Nothing is wrong with the record.
             raise

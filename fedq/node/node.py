@@ -259,7 +259,7 @@ class Node:
                 flow.finish(primary)
                 if primary.fragment.log is not None and primary.queue in state.streams:
                     state.marks.queues[primary.queue] = None
-                if primary.fragment.fresh.stowed_count or primary.fragment.shut:
+                if primary.fragment.shut or primary.fragment.stowed_count:
                     self.copies.reading.look(primary)
                     self.copies.copying.look(primary)
         for fragment in commits:

@@ -10,6 +10,8 @@ from fedq.wiring.cluster_map.passwords import COST
 
 #: What part of memory a publish window is, as a shift.
 _WINDOW_SHIFT: Final = 4
+#: What part of a segment is read, or sent, in one go at most, as a shift.
+_PIECE_SHIFT: Final = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,6 +121,13 @@ class NodeSettings:
     def body_bytes_max(self) -> int:
         """The length of the longest message."""
         return min(limits.BODY_BYTES_MAX, self.share_bytes_max)
+
+    def piece_bytes(self, most: int) -> int:
+        """What is read, or sent, in one go: `most`, but no more than a part of a segment.
+
+        So that where segments are small, as in tests, there are several pieces of what there is.
+        """
+        return min(most, 1 + (self.segment_bytes_max >> _PIECE_SHIFT))
 
     def __post_init__(self) -> None:
         assert self.node in self.peers, "a node is one of its cluster's peers"

@@ -144,6 +144,11 @@ class IdentityFile:
             form = orjson.loads(path.read_bytes())
             if _is_identity(form):
                 return dict(form)
+            if isinstance(form, dict) and _is_newer(form.get("format")):
+                raise NodeFailure(
+                    f"{path} was written by a newer version of fedq: run a newer version of fedq "
+                    "on this data directory"
+                )
             reason = "it is of another format"
         except ValueError as error:
             reason = str(error)
@@ -173,6 +178,10 @@ def raft_memory(identity: Identity) -> Memory:
     mark = identity.raft
     was_older_release = any(not start for _, start in identity.past)
     return Memory(mark.term, mark.applied, is_used=mark.applied > 0 or was_older_release)
+
+
+def _is_newer(form: object) -> bool:
+    return type(form) is int and form > _FORMAT
 
 
 def _is_identity(form: object) -> bool:

@@ -71,6 +71,43 @@ def transactions_that_are_not_committed(stage: Stage) -> None:
         attacker.hang_up()
 
 
+@attack("H5")
+def a_long_queue_that_is_held_unacknowledged(stage: Stage) -> None:
+    """160 MiB of persistent messages, and a consumer without a prefetch that acknowledges none.
+
+    Then it hangs up, and another one takes all of them again.
+    """
+    count = 40_000
+    with Attacker(stage.address) as publisher:
+        publisher.open_channels(1)
+        publisher.call(1, m.QueueDeclare(QUEUE, durable=True), m.QueueDeclareOk)
+        publisher.publish(1, QUEUE, bytes(4 * KIB), count, properties={"delivery_mode": 2})
+        publisher.confirm(1)
+    for _ in range(2):
+        with Attacker(stage.address) as attacker:
+            attacker.open_channels(1)
+            attacker.call(1, m.BasicConsume(QUEUE), m.BasicConsumeOk)
+            attacker.wait(m.BasicDeliver, count)
+            _others_go_on(stage)
+            _others_publish(stage)
+
+
+def _others_publish(stage: Stage) -> None:
+    """Another client's persistent messages are confirmed meanwhile."""
+    with Attacker(stage.address) as other:
+        other.open_channels(1)
+        other.call(1, m.QueueDeclare("others", durable=True), m.QueueDeclareOk)
+        other.confirm(1)
+        other.publish(1, "others", bytes(KIB), 100, properties={"delivery_mode": 2})
+        until("they are confirmed", lambda: _is_confirmed(other, 100), seconds=30)
+
+
+def _is_confirmed(publisher: Attacker, count: int) -> bool:
+    publisher.look()
+    last = publisher.last.get(m.BasicAck)
+    return isinstance(last, m.BasicAck) and last.delivery_tag == count
+
+
 @attack("M3", more=TWO_USERS)
 def queues_and_bindings_of_many_connections(stage: Stage) -> None:
     """20 connections with 20 exclusive queues each, and bindings with long arguments.

@@ -83,6 +83,33 @@ def test_a_queue_longer_than_memory_is_drained_in_order_after_a_kill(
         assert channel.queue_declare("long", passive=True).method.message_count == 0
 
 
+def test_a_consumer_that_acknowledges_nothing_takes_nothing_from_its_neighbours(
+    open_connection: Connect, tmp_path: Path
+) -> None:
+    with Cluster(tmp_path, names="a", more=MORE) as cluster:
+        node = cluster.nodes["a"]
+        assert node.process is not None
+        process = psutil.Process(node.process.pid)
+        before = process.memory_info().rss
+        fill(open_connection, node.amqp, range(COUNT), {})
+        holder = open_connection(node.amqp)
+        channel = holder.channel()
+        got: list[int] = []
+        channel.basic_consume("long", lambda _, method, __, body: got.append(int(body[:8])))
+
+        def has_all() -> bool:
+            holder.process_data_events(0.05)
+            return len(got) >= COUNT
+
+        until("all is delivered", has_all, 60.0)
+        fill(open_connection, node.amqp, range(COUNT, COUNT + 1_000), {})
+        until("the rest is delivered", lambda: has_all() and len(got) == COUNT + 1_000, 60.0)
+        assert process.memory_info().rss < before + 20 * MIB
+        holder.close()
+        assert drained(open_connection, node.amqp, COUNT + 1_000) == got
+        assert process.memory_info().rss < before + 20 * MIB
+
+
 def test_a_long_queue_fails_over_to_what_another_node_has_on_disk(
     open_connection: Connect, tmp_path: Path
 ) -> None:

@@ -13,6 +13,7 @@ from fedq.fragments import alive
 from fedq.fragments.alive import Found, in_fragment, in_replica
 from fedq.fragments.fragment import Fragment
 from fedq.fragments.replica import Replica
+from fedq.fragments.stowing import fill, waits_for_disk
 from tests.unit.journal.samples import message
 
 ONE = FragmentId(1)
@@ -29,6 +30,8 @@ class Walks(RuleBasedStateMachine):
         self.fragment = Fragment(ONE, 1, durable=True, recording=True)
         self.replica = Replica(ONE, durable=True)
         self.published = 0
+        #: All that there ever was.
+        self.bodies: dict[int, bytes] = {}
         #: The walks under way, each with what it may not miss, and what it has found.
         self.walks: dict[str, tuple[Iterator[Found], set[int], set[int]]] = {}
         for number in range(batches):
@@ -44,7 +47,7 @@ class Walks(RuleBasedStateMachine):
 
     def here(self) -> set[int]:
         """The positions of persistent messages that are alive."""
-        return {p for p, body in self.fragment.messages.items() if is_persistent(body)}
+        return {p for p in self.fragment.messages if is_persistent(self.bodies[p])}
 
     def copy(self) -> None:
         """The backup hears of everything; what is gone need not be found any more."""
@@ -60,6 +63,7 @@ class Walks(RuleBasedStateMachine):
         self.published += len(persistent)
         bodies = [message(f"{first + n}", keep) for n, keep in enumerate(persistent)]
         self.fragment.publish(CLIENT, first, bodies, resent=again)
+        self.bodies.update(enumerate(bodies, self.fragment.last - len(bodies) + 1))
         self.copy()
 
     @rule(taker=TAKERS, amount=st.integers(1, 9), settled=st.booleans())
@@ -81,6 +85,23 @@ class Walks(RuleBasedStateMachine):
         self.fragment.requeue(taker, positions)
         self.copy()
 
+    @precondition(lambda self: self.fragment.in_flight is not None)
+    @rule(most=st.sampled_from([1, 1_000]))
+    def stow_held(self, most: int) -> None:
+        """What comes back now comes back to the line, behind whoever has walked over that."""
+        if self.fragment.in_flight is not None:
+            self.fragment.in_flight.stow(self.fragment.last, most, 1)
+
+    @rule(keep=st.sampled_from([0, 30]))
+    def stow(self, keep: int) -> None:
+        self.fragment.fresh.stow(self.fragment.last, keep)
+
+    @precondition(lambda self: waits_for_disk(self.fragment))
+    @rule(data=st.data())
+    def fill(self, data: st.DataObject) -> None:
+        first = data.draw(st.sampled_from(list(self.fragment.messages)))
+        fill(self.fragment, {p: m for p, m in self.bodies.items() if p >= first})
+
     def some_held(self, data: st.DataObject) -> tuple[NodeId, list[int]]:
         """Some that one taker has: the oldest ones, as a rule; or any."""
         taker = data.draw(st.sampled_from(sorted(set(self.fragment.unacked.values()))))
@@ -91,7 +112,8 @@ class Walks(RuleBasedStateMachine):
 
     @rule()
     def read_the_copy(self) -> None:
-        assert dict(self.replica.in_order()) == dict(self.fragment.messages.pairs())
+        copied = self.replica.in_order()
+        assert copied == {p: m or self.bodies[p] for p, m in self.fragment.messages.items()}
 
     # --- the walks -------------------------------------------------------------------------------
 

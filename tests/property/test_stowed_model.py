@@ -5,6 +5,8 @@ back, taken over by a next primary, and what records say, is as if they had been
 What has to be read first waits, and so does all behind it.
 """
 
+from collections import Counter
+
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import invariant, precondition, rule
@@ -16,7 +18,7 @@ from fedq.fragments.alive import in_fragment, in_replica
 from fedq.fragments.beginnings import SINGLE
 from fedq.fragments.fragment import Fragment
 from fedq.fragments.runs import ON_DISK
-from fedq.fragments.stowing import fill, lose, may_stow, missing, waits_for_disk
+from fedq.fragments.stowing import fill, let_go, lose, may_stow, missing, waits_for_disk
 from tests.property.test_fragment_model import FRAGMENT, TAKERS, FragmentMachine, takers
 
 
@@ -26,7 +28,7 @@ class StowedMachine(FragmentMachine):
     def __init__(self) -> None:
         super().__init__()
         #: In which reign what is being written; and all that ever was.
-        self.written: tuple[int, list[int]] | None = None
+        self.written: tuple[int, list[int], int] | None = None
         self.scratched_ever: set[int] = set()
 
     def bodies(self) -> dict[int, bytes]:
@@ -40,6 +42,17 @@ class StowedMachine(FragmentMachine):
         through = data.draw(st.sampled_from([self.fragment.last, *self.bodies()]))
         before = self.fragment.bytes_held
         self.fragment.fresh.stow(through, keep)
+        assert self.fragment.bytes_held == before
+
+    @precondition(lambda self: self.fragment.in_flight is not None)
+    @rule(data=st.data(), most=st.sampled_from([1, 1_000]))
+    def stow_held(self, data: st.DataObject, most: int) -> None:
+        """What takers have leaves memory, too, however little it is."""
+        if not self.durable or self.fragment.in_flight is None:
+            return
+        through = data.draw(st.sampled_from([self.fragment.last, *self.bodies()]))
+        before = self.fragment.bytes_held
+        self.fragment.in_flight.stow(through, most, 1)
         assert self.fragment.bytes_held == before
 
     @precondition(lambda self: self.durable)
@@ -71,23 +84,27 @@ class StowedMachine(FragmentMachine):
     def write(self, data: st.DataObject, keep: int, size: int) -> None:
         """Some are to be written to a scratch file, which takes a while."""
         after = data.draw(st.sampled_from([0, 0, *self.bodies()]))
-        fresh = self.fragment.fresh
+        fresh, held = self.fragment.fresh, self.fragment.in_flight
         through = data.draw(st.sampled_from([self.fragment.last, *self.bodies()]))
-        positions, messages = fresh.beyond(keep, after, size, 1_000, not self.durable, through)
+        if held is not None and data.draw(st.booleans()):
+            after = 0
+            positions, messages = held.beyond(size, 1_000, not self.durable, through, 1)
+        else:
+            positions, messages = fresh.beyond(keep, after, size, 1_000, not self.durable, through)
         assert messages == [self.bodies()[position] for position in positions]
         assert all(position > after for position in positions)
         assert not (self.durable and any(map(is_persistent, messages)))
-        self.written = (self.fragment.reign, positions) if positions else None
+        self.written = (self.fragment.reign, positions, through) if positions else None
 
     @precondition(lambda self: self.written is not None)
     @rule(keep=st.sampled_from([0, 0, 30]))
     def has_written(self, keep: int) -> None:
         """What was written goes, as far as it is where it was."""
         assert self.written is not None
-        (reign, positions), self.written = self.written, None
+        (reign, positions, through), self.written = self.written, None
         if reign == self.fragment.reign:
             before = self.fragment.bytes_held
-            self.fragment.fresh.let_go(positions[0], positions[-1], keep, 0)
+            let_go(self.fragment, positions, keep, 0, through if self.durable else 0)
             assert self.fragment.bytes_held == before
             for position, message in self.fragment.messages.items():
                 went = message == ON_DISK and not is_persistent(self.bodies()[position])
@@ -198,6 +215,9 @@ class StowedMachine(FragmentMachine):
         assert set(from_ranges([(a, b) for a, b, _ in fragment.scratched])) <= self.scratched_ever
         assert list(fragment.messages) == sorted(bodies)
         assert fragment.unacked == {e.position: e.holder for e in self.entries if e.holder}
+        assert fragment.messages.held_by() == Counter(fragment.unacked.values())
+        seen = {e.position for e in self.entries if e.seen and e.holder is None}
+        assert all(map(fragment.was_handed_out, seen))
         assert fragment.ready_count == sum(entry.holder is None for entry in self.entries)
         assert fragment.origins == self.numbers
         persistent = sorted(p for p, body in bodies.items() if is_persistent(body))
@@ -240,6 +260,8 @@ class StowedMachine(FragmentMachine):
 
     def teardown(self) -> None:
         if hasattr(self, "fragment"):
+            for taker in TAKERS:
+                self.fragment.release(taker)
             self.read_all()
             assert dict(self.fragment.messages) == self.bodies()
 

@@ -15,7 +15,7 @@ from fedq.core.message import is_persistent
 from fedq.core.policy import QueuePolicy
 from fedq.core.ranges import from_ranges
 from fedq.fragments.runs import ON_DISK
-from fedq.fragments.stowing import fill, may_stow, waits_for_disk
+from fedq.fragments.stowing import fill, let_go, may_stow, waits_for_disk
 from tests.property.test_policy_model import TAKERS, Entry, Kind, PolicyMachine, kinds, policies
 
 
@@ -48,6 +48,8 @@ class StowedPolicyMachine(PolicyMachine):
     @rule(keep=st.sampled_from([0, 0, 100]), copy=st.booleans())
     def stow(self, keep: int, copy: bool) -> None:
         self.fragment.fresh.stow(self.fragment.last, keep)
+        if self.fragment.in_flight is not None:
+            self.fragment.in_flight.stow(self.fragment.last, 1_000, 1)
         if copy:
             self.replica.stow(self.replica.mark(), 1_000)
 
@@ -55,13 +57,16 @@ class StowedPolicyMachine(PolicyMachine):
     @rule(size=st.sampled_from([1, 200]), copy=st.booleans())
     def scratch(self, size: int, copy: bool) -> None:
         """What is not persistent leaves memory, too."""
-        positions, messages = self.fragment.fresh.beyond(
-            0, 0, size, 1_000, False, self.fragment.last
+        held, through = self.fragment.in_flight, self.fragment.last
+        positions, messages = (
+            held.beyond(size, 1_000, False, through, 1) if held is not None else ([], [])
         )
+        if not positions:
+            positions, messages = self.fragment.fresh.beyond(0, 0, size, 1_000, False, through)
         assert messages == [self.disk[position] for position in positions]
         assert not any(map(is_persistent, messages))
         if positions:
-            self.fragment.fresh.let_go(positions[0], positions[-1], 0, 0)
+            let_go(self.fragment, positions, 0, 0, through)
             self.scratched.update(positions)
         found = self.replica.for_scratch(size, 1_000) if copy else {}
         if found:
@@ -96,6 +101,18 @@ class StowedPolicyMachine(PolicyMachine):
         at_hand = next((i for i, e in enumerate(ready) if not messages[e.position]), len(ready))
         assert bool(self.fragment.at_hand) == bool(at_hand)
         super().take(taker, min(amount, at_hand))
+
+    @precondition(lambda self: any(entry.holder in TAKERS for entry in self.entries))
+    @rule(data=st.data(), what=st.sampled_from(["settle", "requeue", "reject", "take_back"]))
+    def decide(self, data: st.DataObject, what: str) -> None:
+        """What is to die without its body is called up to be read, in pieces."""
+        super().decide(data, what)
+        most, size = data.draw(st.sampled_from([(1, 1_000), (1_000, 1), (1_000, 200)]))
+        while self.fragment.dying:
+            assert 0 < self.fragment.call_up(most, size) <= most
+        if self.policy.max_bytes is not None:
+            # Sizes of what came back on disk alone are estimated until then.
+            self.read_all()
 
     @rule(most=st.sampled_from([1, 3, 1_000]))
     def cut(self, most: int) -> None:

@@ -126,6 +126,9 @@ class BurstPublisher(ConfirmingActor[Sent]):
         self.few = 4 * bursts.burst
         self.sent = 0
 
+    #: Whether confirms do not make it faster than it was to be.
+    keeps_pace = False
+
     def is_ready(self) -> bool:
         """Whether what it publishes to is there."""
         raise NotImplementedError
@@ -149,7 +152,12 @@ class BurstPublisher(ConfirmingActor[Sent]):
                 yield between(self.random, 0, 5) * MS
                 self.drop()
                 return
-            yield max(1, int(bursts.gap_us * 2 * self.random.random()))
+            gap_us = max(1, int(bursts.gap_us * 2 * self.random.random()))
+            due_us = self.world.now_us + gap_us
+            yield gap_us
+            # Confirms wake it.
+            while self.keeps_pace and self.world.now_us < due_us:
+                yield due_us - self.world.now_us
             while len(self.unanswered) > self.few:
                 yield 1_000 * MS
         while self.unanswered:

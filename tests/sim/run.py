@@ -312,6 +312,8 @@ class Run:
         where = rot_some(hosts, self.world.generator("rot at rest"))
         if where:
             self._note(f"rot on {where}")
+            if self.stream is not None and not self.stream.read_again(self._mends):
+                return False
             if not self._wait("rot is mended", MEND_LIMIT_US, lambda: not unreadable(hosts)):
                 for problem in unreadable(hosts):
                     self.ledger.broken(problem)
@@ -353,6 +355,9 @@ class Run:
 
     def _rests(self, what: str, condition: Callable[[], bool]) -> bool:
         return self._wait(what, REST_LIMIT_US, condition)
+
+    def _mends(self, what: str, condition: Callable[[], bool]) -> bool:
+        return self._wait(what, MEND_LIMIT_US, condition)
 
     def _wait(self, what: str, limit_us: int, condition: Callable[[], bool]) -> bool:
         """Lives until the condition holds; false, and a problem, when it does not in time."""

@@ -1,7 +1,8 @@
 """What was published to a run's stream and what its readers saw, against a plain log.
 
 The log is what the last reader of all gets, when everything is at rest. It must have every
-confirmed message, but those before its first one where a size is kept to; and each other reader
+confirmed message, but those before its first one where a size or an age is kept to
+(`stream_retention.py`); and each other reader
 must have seen that very log, from where it began, in order, with nothing left out and nothing
 twice. What stands at an offset never changes, whoever leads.
 """
@@ -10,23 +11,9 @@ from bisect import bisect_left, bisect_right
 from itertools import pairwise
 
 from tests.sim.checkers import Ledger
+from tests.sim.stream_retention import Published, gone_early, gone_late, problems_of
 from tests.sim.streams import StreamPlan, value_of
 from tests.sim.world import SECOND
-
-#: What a message takes in a stream beside its body, at most.
-_BESIDE_BODY_BYTES = 120
-
-
-class Published:
-    """A message, and what became of its publish."""
-
-    def __init__(self, number: int, label: str, sent_us: int, body: bytes) -> None:
-        self.number = number
-        #: The connection that it was sent on: what is sent on one is stored in order.
-        self.label = label
-        self.sent_us = sent_us
-        self.body = body
-        self.confirmed_us: int | None = None
 
 
 class Reader:
@@ -44,6 +31,8 @@ class Reader:
         #: When it heard that it had begun; None: it did not.
         self.begun_us: int | None = None
         self.offsets: list[int] = []
+        #: When it got its first message.
+        self.first_us = 0
         #: How many it has not acknowledged.
         self.held = 0
         self.is_alive = True
@@ -115,6 +104,8 @@ class StreamBook:
         elsewhere = self._offsets.setdefault(number, offset)
         if elsewhere != offset and self.ledger.faultless:
             self.ledger.broken(f"{number} is at {elsewhere} and at {offset}")
+        if not reader.offsets:
+            reader.first_us = self.ledger.world.now_us
         reader.offsets.append(offset)
         reader.held += 1
 
@@ -179,10 +170,28 @@ class StreamBook:
             if sent.confirmed_us is not None and sent.number not in kept
         ]  # fmt: skip
         self._check_order(final)
-        if lost and not self.plan.max_bytes:
+        if lost and not self.plan.retains:
             self.ledger.broken(f"P1: confirmed and not in the stream: {lost[0].number}")
-        if self.plan.max_bytes:
-            self._check_retention(final, kept, lost)
+        left = [self.published[self.log[offset]] for offset in final]
+        for problem in problems_of(self.plan, left, lost, final[0] if final else 0):
+            self.ledger.broken(problem)
+        if self.plan.max_age_s:
+            self._check_ages(left, lost)
+
+    def _check_ages(self, left: list[Published], lost: list[Published]) -> None:
+        """Nothing went before its time, and nothing stayed much longer."""
+        age_us = self.plan.max_age_s * SECOND
+        for reader in self.readers:
+            # Of what else is gone the size may be the reason.
+            is_told = not (self.plan.max_bytes or reader.name or reader.wanted)
+            if is_told and reader.start == "first" and reader.offsets:
+                first = self.published[self.log[reader.offsets[0]]]
+                early = gone_early(lost, first, reader.asked_us, reader.first_us - age_us)
+                if early:
+                    self.ledger.broken(f"{reader.describe()} did not find {early} any more")
+        late = gone_late(self.plan, left, age_us, self.ledger.faultless)
+        if late:
+            self.ledger.broken(f"{late} is there, though it is too old")
 
     def _check_reader(self, reader: Reader, final: list[int]) -> None:
         """What it saw is the log from where it began."""
@@ -224,29 +233,8 @@ class StreamBook:
         for offset in final:
             sent = self.published[self.log[offset]]
             first = oldest.setdefault(sent.label, sent.number)
-            is_known = sent.number in seen or (self.plan.max_bytes > 0 and sent.number < first)
+            is_known = sent.number in seen or (self.plan.retains and sent.number < first)
             if not is_known and sent.number < newest.get(sent.label, 0):
                 self.ledger.broken(f"P4: {sent.number} stands behind {newest[sent.label]}")
             seen[sent.number] = None
             newest[sent.label] = max(newest.get(sent.label, 0), sent.number)
-
-    def _check_retention(
-        self, final: list[int], kept: dict[int, None], lost: list[Published]
-    ) -> None:
-        """What went is the beginning, no more than had to go, and all that had to."""
-        oldest: dict[str, int] = {}
-        for number in kept:
-            label = self.published[number].label
-            oldest[label] = min(oldest.get(label, number), number)
-        for sent in lost:
-            if sent.number > oldest.get(sent.label, 1 << 60):
-                self.ledger.broken(f"P1: {sent.number} went, and an older one is there")
-        bodies = [len(self.published[self.log[offset]].body) for offset in final]
-        largest = max([len(sent.body) for sent in self.published.values()], default=0)
-        most = sum(bodies) + len(bodies) * _BESIDE_BODY_BYTES
-        grain = 2 * (self.plan.segment_bytes + largest + _BESIDE_BODY_BYTES)
-        if (lost or (final and final[0])) and most + grain < self.plan.max_bytes:
-            self.ledger.broken(f"{most} bytes are left of {self.plan.max_bytes} that may be kept")
-        batch = max([each.burst for each in self.plan.publishers]) * (largest + _BESIDE_BODY_BYTES)
-        if sum(bodies) > self.plan.max_bytes + grain + batch:
-            self.ledger.broken(f"{sum(bodies)} bytes are there, {self.plan.max_bytes} may be")

@@ -8,7 +8,8 @@ from collections.abc import Sequence
 from fedq.core.message import make_route
 from fedq.wiring.routing.partitions import partition_of
 from tests.sim.checkers import Ledger
-from tests.sim.stream_book import Published, Reader, StreamBook
+from tests.sim.stream_book import Reader, StreamBook
+from tests.sim.stream_retention import Published
 from tests.sim.streams import KEYS, StreamPlan
 
 

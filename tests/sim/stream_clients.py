@@ -23,8 +23,8 @@ from tests.sim.checkers import Ledger
 from tests.sim.client_connection import Content
 from tests.sim.confirming import BurstPublisher, Numbers
 from tests.sim.node_host import Host
-from tests.sim.stream_book import Published
 from tests.sim.stream_books import Reading, StreamBooks, key_of
+from tests.sim.stream_retention import Published
 from tests.sim.streams import (
     EXCHANGE,
     NAME,
@@ -75,6 +75,7 @@ class StreamPublisher(BurstPublisher[Published]):
         self.book = book
         self.plan = plan
         self.setup = setup
+        self.keeps_pace = setup.plan.max_age_s > 0
 
     def is_ready(self) -> bool:
         return self.setup.done
@@ -198,10 +199,10 @@ class LastReader(StreamReader):
 
     def __init__(
         self, world: World, ledger: Ledger, hosts: Sequence[Host], book: StreamBooks,
-        setup: StreamSetup,
+        setup: StreamSetup, name: str = "last-reader",
     ) -> None:  # fmt: skip
         plan = ReaderPlan("first", prefetch=50, work_us=0)
-        super().__init__(world, ledger, hosts, "last-reader", book, plan, setup)
+        super().__init__(world, ledger, hosts, name, book, plan, setup)
         self.count: int | None = None
 
     def script(self) -> Script[None]:

@@ -34,6 +34,7 @@ class StreamParty:
             for number, each in enumerate(plan.readers)
         ]
         self._last = LastReader(*common, self.book, self.setup)
+        self._again = LastReader(*common, self.book, self.setup, "again-reader")
 
     @property
     def actors(self) -> list[Actor]:
@@ -61,3 +62,19 @@ class StreamParty:
             each.wake()
         leaving: list[Actor] = [*self.readers, last]
         return wait("readers leave", lambda: all(each.done for each in leaving))
+
+    def read_again(self, wait: Wait) -> bool:
+        """It is read once more, after a disk has rotted: it must be the very same."""
+        again = self._again
+        again.start()
+        if not wait("the stream is read again", lambda: again.has_all):
+            return False
+        before, now = self._last.reader, again.reader
+        assert before is not None
+        assert now is not None
+        for one, other in zip(before.readers, now.readers, strict=True):
+            if one.offsets != other.offsets:
+                again.ledger.broken(f"{other.describe()} got {other.offsets}, not {one.offsets}")
+        again.stopping = True
+        again.wake()
+        return wait("the last reader leaves", lambda: again.done)

@@ -19,6 +19,8 @@ KEYS = 7
 SHARE = 0.4
 #: Of these, those in several fragments.
 PARTED_SHARE = 0.4
+#: And those whose messages go by age.
+AGED_SHARE = 0.4
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +67,13 @@ class StreamPlan:
     readers: tuple[ReaderPlan, ...]
     #: x-fedq-fragments; 0: not given.
     fragments: int = 0
+    #: x-max-age, in seconds; 0: nothing goes for that.
+    max_age_s: int = 0
+
+    @property
+    def retains(self) -> bool:
+        """Whether anything ever goes."""
+        return self.max_bytes > 0 or self.max_age_s > 0
 
     def arguments(self) -> dict[str, TableValue]:
         """The declaration's arguments."""
@@ -73,6 +82,9 @@ class StreamPlan:
             found["x-fedq-replicas"] = self.replicas
         if self.max_bytes:
             found["x-max-length-bytes"] = self.max_bytes
+        if self.max_age_s:
+            found["x-max-age"] = f"{self.max_age_s}s"
+        if self.retains:
             found["x-stream-max-segment-size-bytes"] = self.segment_bytes
         if self.fragments:
             found["x-fedq-fragments"] = self.fragments
@@ -82,7 +94,8 @@ class StreamPlan:
         """The plan in lines."""
         return [
             f"a stream of {self.replicas} copies, {self.max_bytes} bytes in segments of "
-            f"{self.segment_bytes}, {self.fragments or 'one'} fragments",
+            f"{self.segment_bytes}, for {self.max_age_s or 'any number of'} seconds, "
+            f"{self.fragments or 'one'} fragments",
             *map(str, self.publishers), *map(str, self.readers),
         ]  # fmt: skip
 
@@ -115,6 +128,38 @@ def draw_fragments(plan: StreamPlan, seed: int) -> StreamPlan:
         return plan
     readers = tuple(replace(each, resumes=False) for each in plan.readers)
     return replace(plan, readers=readers, fragments=dice.choice((2, 3, 5)))
+
+
+def draw_age(plan: StreamPlan, seed: int, lite: bool, safety_us: int) -> StreamPlan:
+    """An age for some streams, with dice of their own.
+
+    Segments are small enough to show it, messages come all the time, and readers from the beginning
+    do, too.
+    """
+    dice = derive(seed, "stream age")
+    if dice.random() >= AGED_SHARE:
+        return plan
+    sent = sum(each.messages * each.body_bytes for each in plan.publishers)
+    publishers = tuple(
+        replace(
+            each, burst=min(each.burst, 5), gap_us=safety_us * min(each.burst, 5) // each.messages
+        )
+        for each in plan.publishers
+    )
+    readers = tuple(
+        replace(each, start="first", resumes=False, vanish=0.0 if lite else 0.2)
+        if not each.name and dice.random() < 0.6
+        else each
+        for each in plan.readers
+    )
+    return replace(
+        plan,
+        publishers=publishers,
+        readers=readers,
+        max_age_s=dice.choice((1, 1, 2, 4)),
+        max_bytes=plan.max_bytes if dice.random() < 0.3 else 0,
+        segment_bytes=max(1, sent // dice.choice((10, 40))),
+    )
 
 
 def draw_stream(seed: int, lite: bool, safety_us: int) -> StreamPlan | None:

@@ -22,7 +22,7 @@ from tests.sim.disk import DiskOptions
 from tests.sim.net import NetOptions
 from tests.sim.policies import PolicyPlan, draw_policies
 from tests.sim.raft import RaftOptions
-from tests.sim.streams import StreamPlan, draw_askers, draw_fragments, draw_stream
+from tests.sim.streams import StreamPlan, draw_age, draw_askers, draw_fragments, draw_stream
 from tests.sim.subscribers import SubscriberPlan
 from tests.sim.topology import ExchangePlan, QueuePlan
 from tests.sim.world import MS, SECOND
@@ -146,9 +146,14 @@ def draw(seed: int, lite: bool = False, copy_all: bool = False, no_streams: bool
 
 
 def _draw_stream(plan: Plan, lite: bool) -> Plan:
-    """A stream in some of the runs in which no disk loses what it had, with dice of its own."""
+    """A stream in some runs, with dice of its own; not where disks fail, or come back old.
+
+    Where they rot it has copies.
+    """
     faults = plan.faults
-    if plan.policies is not None or faults.restore or faults.rot or faults.disk_fail_every_us:
+    if plan.policies is not None or faults.restore or faults.disk_fail_every_us:
+        return plan
+    if faults.rot and plan.nodes == 1:
         return plan
     stream = draw_stream(plan.seed, lite, plan.safety_us)
     if stream is None:
@@ -158,6 +163,9 @@ def _draw_stream(plan: Plan, lite: bool) -> Plan:
         ahead = dice.choice((1, 200, 2_000))
         plan = replace(plan, stow_bytes=1, read_ahead_bytes=ahead)
     stream = draw_fragments(draw_askers(stream, plan.seed), plan.seed)
+    stream = draw_age(stream, plan.seed, lite, plan.safety_us)
+    if faults.rot and stream.replicas == 1:
+        stream = replace(stream, replicas=2)
     return replace(plan, stream=stream)
 
 

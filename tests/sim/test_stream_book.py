@@ -154,3 +154,31 @@ def test_what_a_filter_left_out_is_found() -> None:
     last = read(book, "first", *range(1, 11))
     assert any("did not see" in each for each in problems(book, last))
     assert reader.wanted
+
+
+def aged_book(seconds: int) -> StreamBook:
+    """A book of a stream with an age: one message every 100 ms, confirmed a millisecond later."""
+    plan = StreamPlan(2, 0, 20, (SENDER,), (), max_age_s=seconds)
+    book = StreamBook(Ledger(World(1, Trace())), plan)
+    for number in range(1, 61):
+        sent = book.publish(number, "p#1", body(number))
+        sent.sent_us = 100_000 * number
+        sent.confirmed_us = sent.sent_us + 1_000
+    return book
+
+
+@pytest.mark.parametrize(("first", "word"), [(1, "too old"), (9, "too old"), (25, ""), (40, "")])
+def test_what_stays_beyond_its_age_is_found(first: int, word: str) -> None:
+    book = aged_book(3)
+    found = problems(book, read(book, "first", *range(first, 61)))
+    assert any(word in each for each in found) if word else not found, found
+
+
+@pytest.mark.parametrize(("at_us", "is_early"), [(6_100_000, True), (9_000_000, False)])
+def test_what_goes_before_its_age_is_found(at_us: int, is_early: bool) -> None:
+    """A reader from the beginning got 50 first: 49 is gone, and was sent at 4.9 s."""
+    book = aged_book(3)
+    early = read(book, "first", *range(50, 61))
+    early.asked_us = early.first_us = at_us
+    found = problems(book, read(book, "first", *range(50, 61)))
+    assert any("did not find" in each for each in found) == is_early, found

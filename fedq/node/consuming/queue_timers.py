@@ -10,7 +10,7 @@ import heapq
 from typing import Final
 
 from fedq.core.ids import FragmentId, QueueKey
-from fedq.core.limits import DEAD_LETTERS_MAX
+from fedq.core.limits import DEAD_LETTERS_MAX, MIB
 from fedq.core.versions import STREAM_TIMES
 from fedq.fragments import enforcement
 from fedq.fragments.fragment import Fragment
@@ -24,6 +24,9 @@ from fedq.node.records.state import NodeState
 #: What a message costs that dies, in units of work; how many may die however much was done.
 DEATH_WORK: Final = 2
 _DEATHS_MIN: Final = 100
+#: What is read at a time of what is to become dead letters: so many messages, or bytes.
+CALLED_UP_MAX: Final = 256
+CALLED_UP_BYTES: Final = MIB
 #: What it costs to look whether a queue is of use to anybody.
 _LOOK_WORK: Final = 1
 #: Turns for what expires are wanted at multiples of this: what expires together goes together.
@@ -77,20 +80,36 @@ class QueueTimers:
         self._enforce(fragment)
         if fragment.log is not None:
             self._look_after(fragment, fragment.log)
+        if fragment.dying and primary.dying < CALLED_UP_MAX:
+            self._call_up(fragment)
         tracked = fragment.tracked
         # A letter is written of the whole message, which may be on disk alone yet.
         if tracked is not None and fragment.out.dead and not tracked.absent:
             self.letters.send(primary)
-            if fragment.out.dead and primary.dying < DEAD_LETTERS_MAX:
+            most = CALLED_UP_MAX if fragment.dying else DEAD_LETTERS_MAX
+            if (fragment.out.dead or fragment.dying) and primary.dying < most:
                 self.state.marks.unfinished[fragment.fragment_id] = None
 
     def after_private(self, private: PrivateQueue) -> None:
         """As `after`, for a queue of this node alone."""
-        self._enforce(private.fragment)
-        if private.fragment.tracked is not None and private.fragment.out.dead:
+        fragment = private.fragment
+        self._enforce(fragment)
+        if fragment.dying:
+            self._call_up(fragment)
+        tracked = fragment.tracked
+        if tracked is not None and fragment.out.dead and not tracked.absent:
             self.letters.send_private(private)
-            if private.fragment.out.dead:
-                self.state.marks.unfinished[private.fragment.fragment_id] = None
+            if fragment.out.dead or fragment.dying:
+                self.state.marks.unfinished[fragment.fragment_id] = None
+
+    def _call_up(self, fragment: Fragment) -> None:
+        """Has the next ones read that are to become dead letters, when the last ones have set out.
+
+        Consumers get a turn in between.
+        """
+        if not fragment.out.dead and not fragment.shut:
+            called = fragment.call_up(CALLED_UP_MAX, CALLED_UP_BYTES)
+            self.state.work.spend(DEATH_WORK * called)
 
     def _look_after(self, fragment: Fragment, log: StreamLog) -> None:
         """Lets segments of a stream go that are too old, or too much; many in several turns.

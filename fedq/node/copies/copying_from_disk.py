@@ -20,8 +20,8 @@ from fedq.node.records.roles import Primary
 from fedq.node.records.state import NodeState
 from fedq.replication.primary import Progress
 
-#: How much is read in one go.
-_READ_BYTES: Final = MIB
+#: How much is read in one go (`NodeSettings.piece_bytes`).
+_READ_BYTES_MAX: Final = MIB
 #: Bytes that are taken apart for a unit of work, as a shift.
 _BYTES_SHIFT: Final = 11
 #: How often a message is looked for, beyond once in each place, before it is lost.
@@ -60,13 +60,14 @@ class CopyingFromDisk:
             self._reading.give_up(primary, [position], "nothing says where it is")
             return
         again = tries if tried == position else 0
+        most = self.state.settings.piece_bytes(_READ_BYTES_MAX)
         place = places[again % len(places)]
-        while not again and place.length < _READ_BYTES:
+        while not again and place.length < most:
             before = self.state.plan.locate(fragment, place.first - 1)
             if before is None or before.segment != place.segment or before.offset >= place.offset:
                 break
             length = place.offset + place.length - before.offset
-            if length > 2 * _READ_BYTES:
+            if length > 2 * most:
                 break
             place = place._replace(offset=before.offset, length=length, first=before.first)
         self._under_way[progress] = None
@@ -88,8 +89,8 @@ class CopyingFromDisk:
         found, reasons = messages_of(state.plan, fragment, place, data, place.first)
         bodies = {position: body for position, body in found.items() if position <= wanted}
         progress.put_read(bodies)
+        primary.note_read(bodies)
         if wanted in bodies:
-            primary.note_read(wanted)
             progress.tries = (0, 0)
         elif wanted:
             if failure:

@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from fedq.core.ids import FragmentId, Origin, QueueKey, first_position
+from fedq.core.limits import COPY_CHUNK_BYTES_MAX
 from fedq.core.policy import QUARANTINED, QueuePolicy
 from fedq.core.versions import STREAM_TIMES
 from fedq.fragments.asides import note_asides
@@ -289,8 +290,9 @@ class FragmentRoles:
         if aside:
             note_asides(fragment, aside)
         replication = PrimaryReplication(
-            info.id, info.reign, fragment.last, sparing=self._spares(info)
-        )
+            info.id, info.reign, fragment.last,
+            state.settings.piece_bytes(COPY_CHUNK_BYTES_MAX), self._spares(info),
+        )  # fmt: skip
         primary = Primary(info.queue, fragment, replication, state.now_ms)
         primary.begun_chunk = state.sync_asked
         if state.sync_asked > state.synced:

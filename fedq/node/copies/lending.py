@@ -22,10 +22,8 @@ from fedq.node.records.pieces import ask_in_pieces
 from fedq.node.records.reads import messages_of
 from fedq.node.records.state import NodeState
 
-#: What one answer brings, but for its last message; and no more than this part of a segment, as a
-#: shift.
+#: What one answer brings, but for its last message (`NodeSettings.piece_bytes`).
 _ANSWER_BYTES_MAX: Final = MIB
-_PART_SHIFT: Final = 3
 #: Questions that are worked on at a time.
 _LOANS_MAX: Final = 4
 #: Bytes that are taken apart for a unit of work, as a shift.
@@ -193,8 +191,7 @@ class _Loan:
 
     def _answer_bytes(self) -> int:
         """What the answer brings, but for its last message."""
-        part = 1 + (self._lending.state.settings.segment_bytes_max >> _PART_SHIFT)
-        return min(_ANSWER_BYTES_MAX, part)
+        return self._lending.state.settings.piece_bytes(_ANSWER_BYTES_MAX)
 
     def _is_current(self) -> bool:
         """Whether the messages are still held as they were when it was asked for them."""

@@ -24,10 +24,8 @@ from fedq.node.records.reads import messages_of
 from fedq.node.records.roles import Primary
 from fedq.node.records.state import NodeState
 
-#: Bytes of a piece at least, and of what is read in one go; but no more than this part of a
-#: segment, as a shift.
+#: Bytes of a piece at least, and of what is read in one go (`NodeSettings.piece_bytes`).
 PIECE_BYTES_MIN: Final = MIB
-_PART_SHIFT: Final = 3
 #: Bytes that are taken apart for a unit of work, as a shift.
 _BYTES_SHIFT: Final = 11
 
@@ -188,7 +186,7 @@ class FromDisk:
 
 def piece_bytes_min(state: NodeState) -> int:
     """Bytes of a piece of a segment on the move, at least."""
-    return min(PIECE_BYTES_MIN, 1 + (state.settings.segment_bytes_max >> _PART_SHIFT))
+    return state.settings.piece_bytes(PIECE_BYTES_MIN)
 
 
 def _is_part(part: Place, place: Place) -> bool:

@@ -42,8 +42,8 @@ from fedq.node.records.state import NodeState
 _AHEAD_BYTES_MAX: Final = 4 * MIB
 _AHEAD_BYTES_MIN: Final = 128 * KIB
 _SHARE_SHIFT: Final = 4
-#: What is read in one go, and how many reads of a line are under way.
-_READ_BYTES: Final = MIB
+#: What is read in one go (`NodeSettings.piece_bytes`), and how many reads are under way of a line.
+_READ_BYTES_MAX: Final = MIB
 _READS_MAX: Final = 4
 #: How often something is looked for, beyond once in each place, before it is lost.
 _TRIES_MAX: Final = 3
@@ -134,6 +134,11 @@ class ReadingBack:
             return
         if reading is None or reading.primary is not primary:
             reading = self._readings[fragment.fragment_id] = Reading(primary)
+        back = fragment.fresh.came_back()
+        if back and back <= reading.asked_through:
+            # It stands before what was asked for.
+            reading.asked_through = back - 1
+            reading.ahead.clear()
         tracked = fragment.tracked
         if tracked is not None and tracked.absent:
             self._ask_for_absent(reading)
@@ -147,7 +152,8 @@ class ReadingBack:
             return
         fragment, ahead = reading.primary.fragment, reading.ahead
         while ahead and (not fragment.fresh.count or ahead[0][0] < fragment.fresh.first):
-            ahead.popleft()
+            # Whoever has it may keep it: memory is looked at as if it had come from a client.
+            self.state.bytes_taken += ahead.popleft()[1]
         # What has come back is a part of what is at hand, unless that was taken for a moment.
         at_hand = max(fragment.bytes_at_hand, sum([size for _, size in ahead]))
         room = self._window() - sum(reading.under_way) - at_hand
@@ -223,9 +229,10 @@ class ReadingBack:
         return max(_AHEAD_BYTES_MIN, min(share, _AHEAD_BYTES_MAX))
 
     def _extended(self, reading: Reading, place: Place, last: int) -> Place:
-        """The place with those that follow it there, up to a position, and up to a mebibyte."""
+        """The place with those that follow it there, up to a position, and up to a bound."""
         fragment = reading.primary.fragment.fragment_id
-        return extended(self.state.plan, fragment, place, last, _READ_BYTES)
+        most = self.state.settings.piece_bytes(_READ_BYTES_MAX)
+        return extended(self.state.plan, fragment, place, last, most)
 
     def _ask_for_absent(self, reading: Reading) -> None:
         """Asks for what is kept singly and on disk alone."""
@@ -269,9 +276,8 @@ class ReadingBack:
         state.risk.end()
         if size:
             reading.ahead.append((place.last, size))
-        if first in bodies:
-            primary.note_read(first)
-        elif failure:
+        primary.note_read(bodies)
+        if failure and first not in bodies:
             primary.note_unread(first, state.now_ms)
         if failure or reasons:
             reading.reason = failure or reasons[0]

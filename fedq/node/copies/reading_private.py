@@ -1,9 +1,11 @@
 """Reading back what private queues have in scratch files, a little ahead of whoever takes it.
 
 Inputs: private queues whose bodies have left memory; what the disk has read. Outputs: reads
-(`NodeOut.reads`), one at a time for each queue and a few for all; messages in their places. Nobody
-else has these, so what cannot be read after some tries is lost: named, counted, and the rest goes
-on. A disk that does not answer is asked anew for a while, as it is for other lines.
+(`NodeOut.reads`), one at a time for each queue and a few for all; messages in their places. What
+fails to be read is read in pieces (`fedq.node.records.pieces`), so that what lies around a bad
+sector is there. Nobody else has these, so what cannot be read after some tries is lost: named,
+counted, and the rest goes on. A disk that does not answer is asked anew for a while, as it is for
+other lines.
 
 Changes private queues' fragments; marks them.
 """
@@ -15,10 +17,11 @@ from fedq.core.ids import FragmentId, QueueKey
 from fedq.core.limits import DEAD_LETTERS_MAX
 from fedq.core.ranges import count
 from fedq.fragments.fragment import Fragment
-from fedq.fragments.stowing import fill, is_over, lose, next_absent, waits_for_disk
+from fedq.fragments.stowing import fill, is_over, is_partly_on_disk, lose, next_absent
 from fedq.journal.bodies import messages_in
 from fedq.journal.places import Place
 from fedq.node.copies.kept import kept_bytes
+from fedq.node.records.pieces import ask_in_pieces
 from fedq.node.records.private_queue import PrivateQueue
 from fedq.node.records.roles import UNREAD_MS_MAX
 from fedq.node.records.state import NodeState
@@ -92,7 +95,7 @@ class ReadingPrivate:
         fragment = private.fragment
         if reading.is_under_way:
             return
-        if state.private.get(private.key) is not private or not waits_for_disk(fragment):
+        if state.private.get(private.key) is not private or not is_partly_on_disk(fragment):
             if self._readings.get(private.key) is reading:
                 del self._readings[private.key]
             return
@@ -109,7 +112,7 @@ class ReadingPrivate:
         reading.is_under_way = True
         self._under_way += 1
         piece = _Piece(self, reading, first, place)
-        state.reads.ask(place.segment, place.offset, place.length, piece)
+        ask_in_pieces(state, place, piece)
 
     def _next(self, fragment: Fragment) -> int | None:
         """The position of the message that is to be read next; None: enough is here."""
@@ -128,8 +131,10 @@ class ReadingPrivate:
 
     # --- answers -----------------------------------------------------------------------------
 
-    def on_read(self, reading: _Reading, first: int, place: Place, data: bytes) -> None:
-        """Takes in what was read."""
+    def on_read(
+        self, reading: _Reading, first: int, place: Place, data: bytes, failure: str = ""
+    ) -> None:
+        """Takes in what was read; `failure`: why some of it could not be."""
         state, private = self.state, reading.private
         self._answered(reading)
         if state.private.get(private.key) is not private:
@@ -138,18 +143,29 @@ class ReadingPrivate:
         state.work.spend(1 + (len(data) >> _BYTES_SHIFT))
         bodies, reasons = messages_in(data, identity, first, place.last)
         state.risk.begin()
-        fill(private.fragment, bodies)
+        is_awaited = private.fragment.must_read
+        size = fill(private.fragment, bodies)
+        # Whoever waits for it may keep it: memory is looked at as if it had come from a client.
+        state.bytes_taken += size if is_awaited else 0
         state.risk.end()
-        reading.failed_ms = 0
+        if failure and first not in bodies:
+            self._note_failure(reading, failure)
+            return
+        if not failure:
+            reading.failed_ms = 0
         reading.tries = 0 if first in bodies else reading.tries + 1
         if reasons:
             reading.reason = reasons[0]
         state.mark_fragment(identity)
 
     def on_read_failed(self, reading: _Reading, reason: str) -> None:
+        """Takes note that nothing was read."""
+        self._answered(reading)
+        self._note_failure(reading, reason)
+
+    def _note_failure(self, reading: _Reading, reason: str) -> None:
         """Leaves the disk alone for a moment; what it does not answer for long is lost."""
         state = self.state
-        self._answered(reading)
         reading.reason = reason
         reading.rests_until_ms = state.now_ms + _RETRY_MS
         if not reading.failed_ms:
@@ -197,6 +213,10 @@ class _Piece:
     def on_read(self, data: bytes) -> None:
         """Hands on what was read."""
         self._back.on_read(self._reading, self._first, self._place, data)
+
+    def on_read_in_part(self, data: bytes, reason: str) -> None:
+        """Hands on what was read, and why not all of it was."""
+        self._back.on_read(self._reading, self._first, self._place, data, reason)
 
     def on_read_failed(self, reason: str) -> None:
         """Hands on why nothing was read."""

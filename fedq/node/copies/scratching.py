@@ -16,12 +16,12 @@ from fedq.core.ids import FragmentId
 from fedq.core.limits import MIB
 from fedq.fragments.fragment import Fragment
 from fedq.fragments.replica import Replica
-from fedq.fragments.stowing import may_scratch, missing
-from fedq.node.copies.kept import kept_bytes
+from fedq.fragments.stowing import for_scratch, let_go, may_scratch, missing
+from fedq.node.copies.kept import kept_bytes, least_run_bytes
 from fedq.node.copies.reading_back import ReadingBack
 from fedq.node.copies.reading_private import ReadingPrivate
 from fedq.node.records.chores import Each
-from fedq.node.records.roles import Backup
+from fedq.node.records.roles import Backup, Primary
 from fedq.node.records.scratch import UNDER_WAY_BYTES_MAX
 from fedq.node.records.state import NodeState
 from fedq.wiring.cluster_map.operations import REPLICATE_PERSISTENT
@@ -70,12 +70,10 @@ class Scratching:
         holder: Fragment | Replica
         if primary is not None and may_scratch(primary.fragment):
             holder = primary.fragment
-            durable = holder.recorder.durable
-            any_kind = not durable and not primary.replication.sparing
-            has_rest = durable and state.synced >= primary.begun_chunk
-            positions, messages = holder.fresh.beyond(
-                kept_bytes(state), self._reading.asked_through(fragment), size,
-                _LOOK_MAX, any_kind, primary.mark.safe if has_rest else 0,
+            any_kind = not holder.recorder.durable and not primary.replication.sparing
+            positions, messages = for_scratch(
+                holder, kept_bytes(state), self._reading.asked_through(fragment), size,
+                _LOOK_MAX, any_kind, self._journalled(primary), least_run_bytes(state),
             )  # fmt: skip
         elif backup is not None and not backup.failed and self._may_go(fragment, backup):
             holder = backup.replica
@@ -86,13 +84,20 @@ class Scratching:
             holder = private.fragment
             if not may_scratch(holder):
                 return
-            positions, messages = holder.fresh.beyond(kept_bytes(state), 0, size, _LOOK_MAX, True)
+            positions, messages = for_scratch(
+                holder, kept_bytes(state), 0, size, _LOOK_MAX, True, 0, least_run_bytes(state)
+            )
         else:
             return
         if positions:
             state.work.spend(1 + (sum(map(len, messages)) >> _BYTES_SHIFT))
             piece = self._under_way[fragment] = _Piece(self, fragment, holder)
             state.scratch.write(fragment, positions, messages, piece)
+
+    def _journalled(self, primary: Primary) -> int:
+        """Up to which position the journal has what is persistent; 0: it has not all of it yet."""
+        has_all = primary.fragment.recorder.durable and self.state.synced >= primary.begun_chunk
+        return primary.mark.safe if has_all else 0
 
     def _may_go(self, fragment: FragmentId, backup: Backup) -> bool:
         """Whether bodies of a copy may be in scratch files, which do not tell what is persistent.
@@ -123,9 +128,9 @@ class Scratching:
         primary, backup = state.primaries.get(fragment), state.backups.get(fragment)
         if primary is not None and primary.fragment is holder:
             state.risk.begin()
-            primary.fragment.fresh.let_go(
-                positions[0], positions[-1], kept_bytes(state),
-                self._reading.asked_through(fragment),
+            let_go(
+                primary.fragment, positions, kept_bytes(state),
+                self._reading.asked_through(fragment), self._journalled(primary),
             )  # fmt: skip
             state.risk.end()
             self._reading.look(primary)
@@ -135,7 +140,7 @@ class Scratching:
             state.risk.end()
         elif (private := state.private_by_id.get(fragment)) is not None:
             state.risk.begin()
-            private.fragment.fresh.let_go(positions[0], positions[-1], kept_bytes(state), 0)
+            let_go(private.fragment, positions, kept_bytes(state), 0, 0)
             state.risk.end()
             self._reading_private.begin(private)
         if self.goes_on:

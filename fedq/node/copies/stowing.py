@@ -3,16 +3,17 @@
 Inputs: how much is held, from time to time. Changes fragments and copies of this node, piece by
 piece (a chore), those that hold the most first. What the journal has goes at once; the rest when it
 is written elsewhere (`fedq.node.copies.scratching`). What is left of a message is its place; what
-is next in line stays (`fedq.node.copies.reading_back` reads ahead). So memory stops publishers only
-where bodies may not go: those of queues with priorities, and what has a past.
+is next in line stays (`fedq.node.copies.reading_back` reads ahead); what consumers have goes first.
+So memory stops publishers only where bodies may not go: those of queues with priorities, and what
+has a past.
 """
 
 from typing import Final, NamedTuple
 
 from fedq.core.ids import FragmentId
 from fedq.fragments.replica import Mark, Replica
-from fedq.fragments.stowing import may_scratch, may_stow
-from fedq.node.copies.kept import kept_bytes
+from fedq.fragments.stowing import may_scratch, may_stow, stow
+from fedq.node.copies.kept import kept_bytes, least_run_bytes
 from fedq.node.copies.reading_back import ReadingBack
 from fedq.node.copies.scratching import Scratching
 from fedq.node.records.roles import Backup, Primary
@@ -49,11 +50,11 @@ class Stowing:
             if held_here > keep and not backup.failed:
                 sizes.append((held_here, fragment))
         for fragment, primary in state.primaries.items():
-            held_here = primary.fragment.bytes_held - primary.fragment.fresh.stowed_bytes
+            held_here = primary.fragment.bytes_in_memory
             if held_here > keep and may_stow(primary.fragment):
                 sizes.append((held_here, fragment))
         for private in state.nonempty_private.values():
-            held_here = private.fragment.bytes_held - private.fragment.fresh.stowed_bytes
+            held_here = private.fragment.bytes_in_memory
             if held_here > keep and may_scratch(private.fragment):
                 sizes.append((held_here, private.fragment.fragment_id))
         if sizes:
@@ -86,18 +87,19 @@ class Stowing:
         return gone > 0
 
     def _stow_line(self, primary: Primary) -> int:
-        """Lets go of bodies that are on disk; returns of how many."""
-        fragment, fresh = primary.fragment.fragment_id, primary.fragment.fresh
-        before = fresh.stowed_count
+        """Lets go of bodies that are on disk, with takers or in the line; returns of how many."""
+        fragment, number = primary.fragment, primary.fragment.fragment_id
         if self.state.synced < primary.begun_chunk:
             # What came while this was a copy is not all on its disk yet.
             return 0
-        # All runs of the line are walked, whatever goes.
-        self.state.work.spend(fresh.run_count >> _LOOK_SHIFT)
-        keep, beyond = kept_bytes(self.state), self._reading.asked_through(fragment)
-        fresh.stow(primary.mark.safe, keep, beyond, _PIECE)
+        # All runs are walked, whatever goes.
+        runs = fragment.fresh.run_count + fragment.messages.runs_held
+        self.state.work.spend(runs >> _LOOK_SHIFT)
+        keep, beyond = kept_bytes(self.state), self._reading.asked_through(number)
+        least = least_run_bytes(self.state)
+        gone = stow(fragment, primary.mark.safe, keep, beyond, _PIECE, least)
         self._reading.look(primary)
-        return fresh.stowed_count - before
+        return gone
 
     def _stow_copy(self, fragment: FragmentId, backup: Backup) -> int:
         """Lets bodies of a copy go that were here when it was looked at before, and are on disk.

@@ -4,7 +4,7 @@ Plain records; who changes what is said in each flow's docstring.
 """
 
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from typing import Final
 
 from fedq.core.ids import MapVersion, NodeId, Origin, QueueKey
@@ -102,12 +102,12 @@ class Primary:
         self.unread_last_ms = now_ms
         self.unread_at = position
 
-    def note_read(self, position: int) -> None:
-        """Takes note that a message was read: if it could not be, the disk has failed no longer.
+    def note_read(self, bodies: Container[int]) -> None:
+        """Notes which messages were read: with one that could not be the disk fails no longer.
 
         That others can be says nothing: a bad sector is one among good ones.
         """
-        if position == self.unread_at:
+        if self.unread_at in bodies:
             self.unread_ms = self.unread_at = 0
 
     def may_be_read_yet(self, now_ms: int) -> bool:

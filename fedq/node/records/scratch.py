@@ -105,12 +105,14 @@ class Scratch:
     """The scratch files of one node."""
 
     __slots__ = (
-        "_files", "_last_file", "_last_piece", "_out", "_waiting", "bytes_held", "bytes_under_way",
-        "index_bytes",
+        "_file_bytes_max", "_files", "_last_file", "_last_piece", "_out", "_waiting", "bytes_held",
+        "bytes_under_way", "index_bytes",
     )  # fmt: skip
 
-    def __init__(self, out: NodeOut) -> None:
+    def __init__(self, out: NodeOut, file_bytes_max: int = FILE_BYTES_MAX) -> None:
+        """`file_bytes_max`: with so many a file is followed by another one."""
         self._out = out
+        self._file_bytes_max = file_bytes_max
         self._files: dict[FragmentId, _Files] = {}
         self._waiting: dict[int, _Waiting] = {}
         self._last_file = self._last_piece = 0
@@ -131,7 +133,7 @@ class Scratch:
         files = self._files.get(fragment)
         if files is None:
             files = self._files[fragment] = _Files()
-        if not files.begun or files.size >= FILE_BYTES_MAX:
+        if not files.begun or files.size >= self._file_bytes_max:
             self._last_file -= 1
             files.begun, files.size = self._last_file, 0
         place = Place(files.begun, files.size, len(data), positions[0], positions[-1])

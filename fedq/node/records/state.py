@@ -31,7 +31,7 @@ from fedq.node.records.peer import Peer
 from fedq.node.records.private_queue import PrivateQueue
 from fedq.node.records.reads import Reads
 from fedq.node.records.roles import Backup, Primary
-from fedq.node.records.scratch import Scratch
+from fedq.node.records.scratch import FILE_BYTES_MAX, Scratch
 from fedq.node.records.scrub import Scrub
 from fedq.node.records.stream_pages import Pages
 from fedq.node.records.stream_readers import Parts, StreamReaders
@@ -157,7 +157,7 @@ class NodeState:
 
     def _begin_waiting(self) -> None:
         """Begins the lists of who waits for what, beyond a turn. Dicts keep the order."""
-        self.scratch = Scratch(self.out)
+        self.scratch = Scratch(self.out, min(FILE_BYTES_MAX, self.settings.segment_bytes_max))
         self.dirty_clients: dict[Client, None] = {}
         self.streams: dict[QueueKey, Parts] = {}  # Those that have readers here.
         #: Streams in several fragments, in order; publishes go by their routing keys.

@@ -189,10 +189,10 @@ class Paging:
         found, reasons = messages_of(state.plan, fragment, place, data, first)
         bodies = {position: body for position, body in found.items() if position <= last}
         positions = _found_in_a_row(primary, stretch, bodies)
+        primary.note_read(bodies)
         if positions:
             state.pages.add(Page(fragment, positions, [bodies[p] for p in positions]))
             stream.tries.pop(first, None)
-            primary.note_read(first)
         elif primary.fragment.fresh.get(first) is not None:
             why = failure or (reasons[0] if reasons else "it is not there")
             stream.note_missing(first, min(bodies, default=last + 1) - 1, why)

@@ -37,7 +37,7 @@ def copies_of(node: Node, key: QueueKey) -> Iterator[CopyOverview]:
 
 def _of_primary(node: Node, primary: Primary) -> CopyOverview:
     state, fragment = node.state, primary.fragment
-    identity, fresh = fragment.fragment_id, fragment.fresh
+    identity = fragment.fragment_id
     absent = fragment.tracked.absent if fragment.tracked is not None else {}
     reading, at_hand = node.copies.reading.bytes_asked(identity), fragment.bytes_at_hand
     pages = state.pages.known(identity)
@@ -50,9 +50,9 @@ def _of_primary(node: Node, primary: Primary) -> CopyOverview:
         fragment=identity,
         role=CopyRole.PRIMARY,
         messages=fragment.ready_count + fragment.unacked_count,
-        stowed_messages=fresh.stowed_count + len(absent),
+        stowed_messages=fragment.stowed_count + len(absent),
         memory_bytes=footprint.of_fragment(fragment),
-        stowed_bytes=fresh.stowed_bytes,
+        stowed_bytes=fragment.stowed_bytes,
         journal_bytes=weight.size,
         journal_segments=weight.segments,
         dead_bytes=weight.dead,

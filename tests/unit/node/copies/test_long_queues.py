@@ -350,3 +350,21 @@ def ignore_questions(cluster: Cluster) -> None:
 def count_of(cluster: Cluster, name: str) -> int:
     """How many messages the node has copies of."""
     return sum(backup.replica.count for backup in cluster.node(name).state.backups.values())
+
+
+def test_a_disk_that_has_read_what_it_failed_at_does_not_fail_any_more() -> None:
+    """Before, it had to be what a read began with, so that much later the disk counted as failing.
+
+    A moment's failure was taken for one that had gone on for as long as it may then: what could not
+    be read was lost at once.
+    """
+    cluster = Cluster(1, **SMALL, scrub_bytes_per_second=0)
+    client = filled(cluster, 300)
+    (primary,) = cluster.node("n1").state.primaries.values()
+    stretch = primary.fragment.fresh.stowed_after(0)
+    assert stretch is not None
+    primary.note_unread(stretch[0] + 7, cluster.now_ms)
+    cluster.pass_ms(UNREAD_MS_MAX)
+    assert primary.unread_ms > 0
+    assert drained(cluster, client, 300) == [body(number) for number in range(300)]
+    assert primary.unread_ms == 0

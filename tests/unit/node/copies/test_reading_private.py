@@ -19,6 +19,7 @@ from fedq.amqp.methods import (
 from fedq.amqp.values import FieldTable
 from fedq.core.ids import NodeId
 from fedq.fragments.fragment import Fragment
+from fedq.journal.places import STRETCH_BYTES
 from fedq.node.records.roles import UNREAD_MS_MAX
 from tests.unit.amqp.wire import Content
 from tests.unit.node.copies.test_long_queues import SMALL, body, drained, publish
@@ -149,3 +150,24 @@ def test_a_disk_that_refuses_leaves_all_in_memory() -> None:
     client = filled(cluster, 200)
     assert fragment_of(cluster).fresh.stowed_count == 0
     assert drained(cluster, client, 200) == [body(number) for number in range(200)]
+
+
+def test_a_bad_sector_costs_the_record_that_it_is_in_alone() -> None:
+    """Before, all that was written in one piece with it was lost, up to a mebibyte."""
+    cluster = Cluster(1, **{**SMALL, "stow_bytes_min": 1_000_000, "read_ahead_bytes": 400_000})
+    client = cluster.client()
+    client.ask(QueueDeclare("q", exclusive=True), QueueDeclareOk)
+    texts = [f"{number:06} {'x' * 10_000}" for number in range(300)]
+    for start in range(0, 300, 20):
+        client.publish("q", *texts[start : start + 20])
+        cluster.pass_ms(600)
+    scratch = cluster.hosts[NodeId("n1")].scratch
+    assert fragment_of(cluster).fresh.stowed_count > 100
+    file, data = next((file, data) for file, data in scratch.files.items() if len(data) > 350_000)
+    at = data.index(b"x" * 10_000, 200_000) + 5_000
+    scratch.bad[file] = [(at, at + 512)]
+    got = drained(cluster, client, 300 - STRETCH_BYTES // 10_000 - 1)
+    lost = cluster.node("n1").state.messages_lost
+    assert 0 < lost <= STRETCH_BYTES // 10_000 + 1
+    assert len(got) == 300 - lost
+    assert got == [text for text in texts if text in got]
