@@ -101,11 +101,11 @@ def test_a_process_uses_what_is_found(
     tmp_path: Path, packaged: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PATH", "")
-    monkeypatch.delenv("JAVA_HOME", raising=False)
+    # Set here, so that what it becomes is undone.
+    monkeypatch.setenv("JAVA_HOME", "")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     found = use_java()
     assert os.environ["JAVA_HOME"] == found.home == str(tmp_path / "cache" / "fedq" / "jre")
-    monkeypatch.delenv("JAVA_HOME")
 
 
 def test_caches_are_the_users_own() -> None:
