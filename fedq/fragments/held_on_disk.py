@@ -19,8 +19,8 @@ from fedq.fragments.runs import ON_DISK, Run, stowed_mix
 _GONE: Final = 0
 _TRANSIENT: Final = 1
 _PERSISTENT: Final = 2
-#: Kinds here as a mixed run of the line tells them.
-_ONE_LESS: Final = bytes([0, *range(255)])
+#: The same as it is kept of what waits: whether it is persistent.
+_TO_KINDS: Final = bytes.maketrans(bytes((_TRANSIENT, _PERSISTENT)), bytes((0, 1)))
 
 
 class HeldOnDisk(Run):
@@ -141,8 +141,8 @@ class HeldOnDisk(Run):
         for low, high in ranges:
             count = high - low + 1
             share = size * count // left
-            part = self.kinds[low - self.first : high - self.first + 1]
-            out.append(stowed_mix(low, bytes(part.translate(_ONE_LESS)), share))
+            part = bytes(self.kinds[low - self.first : high - self.first + 1])
+            out.append(stowed_mix(low, part.translate(_TO_KINDS), share))
             size, left = size - share, left - count
         return kept, out
 
