@@ -31,12 +31,12 @@ COMPILED_SOURCES := fedq/compiled_modules.txt $(shell find fedq -name '*.py' -o 
 #: The lanes of `make test`, by what goes on at the same time; each leaves a line for its end. The
 #: first of them compute, one after the other; those of nodes as processes mostly wait.
 COMPUTING := unit pure spark installed sim
-WAITING := celery guarding
+WAITING := celery surface guarding
 LANES := integration $(COMPUTING) $(WAITING)
 PYTEST = $(BIN)/python -m pytest -q --lane $@
 NOTE := $(BIN)/python -m tests.lanes note
 
-.PHONY: help setup check test .computing .waiting unit pure spark integration celery guarding sweep installed differential sim crashes conformance attacks faults disks powercut fuzz bench micro cost coverage repeat demo demo-celery protos format clean
+.PHONY: help setup check test .computing .waiting unit pure spark integration surface celery guarding sweep installed differential sim crashes conformance attacks faults disks powercut fuzz bench micro cost coverage repeat demo demo-celery protos format clean
 
 help: ## Show the targets.
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*##/\t/' | expand -t 14
@@ -93,7 +93,10 @@ pure: setup ## What is compiled is tried again from its Python sources.
 
 integration: setup ## Real nodes as processes, stock clients; RabbitMQ beside it where it is.
 	$(PYTEST) -p no:cacheprovider -m 'not sweep' tests/integration \
-	    --ignore-glob='*test_celery*' $(ARGS)
+	    --ignore-glob='*test_celery*' --ignore-glob='*test_surface_*' $(ARGS)
+
+surface: setup ## Each feature of AMQP 0-9-1 on real nodes: one, three, several fragments.
+	$(PYTEST) -p no:cacheprovider tests/integration/test_surface_*.py $(ARGS)
 
 guarding: setup ## A few hostile scripts against real nodes; scripts beside RabbitMQ where it is.
 	$(PYTEST) -p no:cacheprovider tests/differential tests/attacks $(ARGS)
