@@ -1,6 +1,7 @@
 """Tools that read streams through the admin port: many at once, in loops, and not at all."""
 
 import base64
+import threading
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -55,8 +56,10 @@ def streams_read_by_many_who_take_nothing(stage: Stage) -> None:
     """200 reads of a stream of 100,000 messages, of which nobody takes what comes."""
     with _tools(stage) as stubs:
         calls = [_read(stubs[number % TOOLS], chunk_bytes=2 * MIB) for number in range(200)]
-        time.sleep(LASTS_S)
-        assert not any(call.done() for call in calls), "a read has ended"
+        ended = threading.Event()
+        for call in calls:
+            call.add_done_callback(lambda _: ended.set())
+        assert not ended.wait(LASTS_S), "a read has ended"
         for call in calls:
             call.cancel()
 
