@@ -219,7 +219,11 @@ FAN_OUT_BYTES_PER_DELIVERY: Final = KIB
 #: So many bytes that are copied to a client, or taken from a peer, are a unit of work (as a shift).
 WORK_BYTES_SHIFT: Final = 11
 COPY_CHUNK_BYTES_MAX: Final = 256 * KIB
-COPY_CHUNKS_IN_FLIGHT_MAX: Final = 4
+#: Chunks of one copy that are under way until its node has them on disk; and if as much as
+#: `COPY_PRESSED_BYTES_MIN` is on its way to that node, for whatever reason.
+COPY_CHUNKS_IN_FLIGHT_MAX: Final = 16
+COPY_CHUNKS_IN_FLIGHT_MIN: Final = 4
+COPY_PRESSED_BYTES_MIN: Final = 4 * MIB
 #: Fragments that a node hands over to another one at a time.
 HAND_OVERS_IN_FLIGHT_MAX: Final = 256
 #: A new copy that was seen to be so close behind its primary, in milliseconds, is waited for by

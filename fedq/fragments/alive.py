@@ -13,11 +13,11 @@ from typing import Final, NamedTuple, TypeAlias
 
 from fedq.core.message import FLAG_PERSISTENT
 from fedq.core.ranges import Range, is_in, to_ranges, within
+from fedq.fragments.batch import Batch
 from fedq.fragments.fragment import Fragment
 from fedq.fragments.replica import Replica
 from fedq.fragments.runs import ON_DISK, Run
 from fedq.fragments.stowed import StowedRanges, Stretch
-from fedq.fragments.unread import Batch
 from fedq.journal.records import NOTE_CAME, NOTE_EXPIRES, NOTE_RETURNS
 
 #: Messages kept singly that are looked at in one piece.
@@ -102,11 +102,12 @@ def _in_stowed(stowed: StowedRanges, notes: Notes, spans: Spans) -> Iterator[Fou
     most = PIECE if NOTE_EXPIRES in notes else 1 << 64
     for first, last in spans:
         position = first - 1
-        while (stretch := stowed.after(position)) is not None and stretch[0] <= last:
-            position = min(stretch[1], last, stretch[0] + most - 1)
-            ranges = [(stretch[0], position)]
+        while (found := stowed.after(position, PIECE)) is not None and found[0][0] <= last:
+            (start, stop), looked_at = found
+            position = min(stop, last, start + most - 1)
+            ranges = [(start, position)]
             noted = _about_ranges(notes, ranges)
-            yield Found(ranges, 1 + sum(map(len, noted.values())), _on_disk, noted)
+            yield Found(ranges, looked_at + sum(map(len, noted.values())), _on_disk, noted)
 
 
 def _on_disk(position: int) -> bytes | None:

@@ -44,6 +44,13 @@ class AllMessages(Mapping[int, bytes]):
         return from_ranges(self.ranges())
 
     def __getitem__(self, position: int) -> bytes:
+        found = self.message_at(position)
+        if found is None:
+            raise KeyError(position)
+        return found
+
+    def message_at(self, position: int) -> bytes | None:
+        """The message at a position, `ON_DISK` for one on disk alone; None: there is none."""
         found = None
         if self._tracked is not None:
             found = self._tracked.messages.get(position)
@@ -51,9 +58,15 @@ class AllMessages(Mapping[int, bytes]):
             found = self._in_flight.get(position)
         if found is None:
             found = self._fresh.get(position)
-        if found is None:
-            raise KeyError(position)
         return found
+
+    def on_disk_from(self, position: int) -> int:
+        """From which position on all up to this one are on disk alone; beyond it if it is not.
+
+        There may be more of them below: it looks at one run.
+        """
+        run = self._fresh.at(position) if self._fresh.stowed_count else None
+        return run.first if run is not None and run.stowed else position + 1
 
     def fresh_after(self, position: int) -> Run | None:
         """The first run beyond a position whose messages were never handed out."""

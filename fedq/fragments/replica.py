@@ -11,43 +11,23 @@ origins are the primary's.
 
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import chain
-from typing import NamedTuple
 
 from fedq.core.ids import FragmentId, NodeId, Origin
 from fedq.core.message import FLAG_PERSISTENT
 from fedq.core.ranges import Range, within
+from fedq.fragments.applied import Applied, Mark, is_copy
+from fedq.fragments.batch import Batch
 from fedq.fragments.beginnings import SINGLE
 from fedq.fragments.leaving import Leaving
 from fedq.fragments.positions import Positions
 from fedq.fragments.stowed import StowedRanges, Stretch
 from fedq.fragments.tracked import oldest_persistent
-from fedq.fragments.unread import Batch, Unread, singles_of
+from fedq.fragments.unread import Unread, singles_of
 from fedq.journal.decoding import Outline, outlines
 from fedq.journal.events import Copy, Enqueue, Group, Note, Readers, Seen, Settle, Single
 from fedq.journal.notes import Notes, forget_between, forget_notes, take_notes
 from fedq.journal.records import NOTE_CAME, NOTE_EXPIRES, NOTES_THAT_CHANGE
 from fedq.journal.steps import Steps
-
-
-class Applied(NamedTuple):
-    """What applying records means for the journal of this node."""
-
-    #: The records concern persistent messages: they belong into the journal.
-    journal: bool
-    #: New persistent messages, or a whole transaction: acknowledge only when it is on disk.
-    sync: bool
-    #: Between which positions messages in the records stand; 0 if there are none.
-    first: int = 0
-    last: int = 0
-    #: They are old ones.
-    copied: bool = False
-
-
-class Mark(NamedTuple):
-    """What a copy holds at some time: the highest position, how many came that are kept singly."""
-
-    top: int
-    arrived: int
 
 
 class Replica:
@@ -177,7 +157,7 @@ class Replica:
                 # Nothing but messages has a position.
                 sync = sync or (persistent and (whole or high > 0))
                 if high:
-                    copied = copied or isinstance(single, Copy)
+                    copied = copied or is_copy(single)
                     first, last = min(low, first or low), max(last, high)
         return Applied(self.durable and journal, self.durable and sync, first, last, copied)
 
@@ -188,6 +168,8 @@ class Replica:
         """
         # Known is what is here: that it is known is noted last.
         if isinstance(record, Outline):
+            if record.origin is None:
+                return self._add_copied(record), record.first_position, record.last_position
             if record.first_position > self._top:
                 persistent = self._unread.add(record)
                 self._top = record.last_position
@@ -286,19 +268,17 @@ class Replica:
             return None
         self._sort()
         oldest = oldest_persistent(self._read)
+        copied = self._unread.copied.first
         if oldest is None:
             oldest = self._unread.oldest_persistent()
-        stowed = self.stowed.first
-        return (
-            min(stowed, oldest)
-            if stowed is not None and oldest is not None
-            else (oldest if stowed is None else stowed)
-        )
+        found = [each for each in (oldest, copied, self.stowed.first) if each is not None]
+        return min(found, default=None)
 
     def in_order(self) -> dict[int, bytes]:
         """The messages by ascending position."""
+        self._read_all()
         self._sort()
-        return self.messages
+        return self._read
 
     def _forget(self, ranges: list[Range]) -> bool:
         """Forgets the messages in the ranges; whether persistent ones were among them."""
@@ -311,6 +291,7 @@ class Replica:
             # They are forgotten by position.
             self._read_all()
         elif self._unread:
+            self.sorted = self.sorted and not self._unread.copied
             for each in ranges:
                 concerned, read = self._unread.forget(each)
                 persistent = persistent or concerned
@@ -339,7 +320,7 @@ class Replica:
 
     def mark(self) -> Mark:
         """What is here by now: for `stow`, once the disk has all of it."""
-        return Mark(self._top, self._to_stow.arrived)
+        return Mark(self._top, self._to_stow.arrived, self._unread.copied.arrived)
 
     @property
     def note_count(self) -> int:
@@ -359,7 +340,7 @@ class Replica:
         before = self.stowed.count
         self.edits += 1
         whole, mixed = self._unread.stow(mark.top, most)
-        for first, last, size in whole:
+        for first, last, size in chain(whole, self._unread.copied.stow(mark.copied, most)):
             self.stowed.add(first, last, size)
         if mixed:
             self._keep_singly(mixed)
@@ -417,6 +398,17 @@ class Replica:
                 self.scratched.add(position, position, size)
         return self.scratched.count - before
 
+    def _add_copied(self, outline: Outline) -> bool:
+        """Adds old messages, as they came if it can be; whether persistent ones are among them."""
+        first, last = outline.first_position, outline.last_position
+        self._top = max(self._top, last)
+        self.sorted = False
+        on_disk = self.stowed.has_some_in(first, last) or self.scratched.has_some_in(first, last)
+        is_new = self.durable and not on_disk and not within([(first, last)], self._read)
+        if is_new and self._unread.add_copied(outline):
+            return True
+        return self._add(range(first, last + 1), outline.messages())
+
     def _add(self, positions: Sequence[int], messages: Sequence[bytes]) -> bool:
         """Adds messages; whether persistent ones are among them.
 
@@ -463,6 +455,7 @@ class Replica:
     def _read_all(self) -> None:
         if self._unread:
             self.edits += 1
+            self.sorted = self.sorted and not self._unread.copied
             self._keep_singly(self._unread.read())
 
     def _keep_singly(self, messages: Mapping[int, bytes]) -> None:

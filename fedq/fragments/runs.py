@@ -220,6 +220,11 @@ class Runs:
         index = self._index_of(position)
         return self._runs[index].get(position) if index >= 0 else None
 
+    def at(self, position: int) -> Run | None:
+        """The run that has something at a position, or had."""
+        index = self._index_of(position)
+        return self._runs[index] if index >= 0 and position <= self._runs[index].last else None
+
     def oldest_persistent(self) -> int | None:
         """The first position of a persistent message."""
         for run in self._live():

@@ -61,6 +61,12 @@ class StowedRanges:
             if before[1] + 1 == first and before[2] + size <= _STRETCH_BYTES:
                 self._stretches[at] = (before[0], last, before[2] + size)
                 return
+        if at + 1 < len(self._stretches):
+            # A copy that is made brings what is newest first.
+            beyond = self._stretches[at + 1]
+            if last + 1 == beyond[0] and beyond[2] + size <= _STRETCH_BYTES:
+                self._stretches[at + 1] = (first, beyond[1], beyond[2] + size)
+                return
         self._stretches.insert(at + 1, (first, last, size))
 
     def forget(self, first: int, last: int) -> int:
@@ -84,15 +90,28 @@ class StowedRanges:
             at += len(pieces)
         return gone
 
-    def after(self, position: int) -> Range | None:
-        """The first stretch of positions beyond one."""
+    def after(self, position: int, most: int) -> tuple[Range, int] | None:
+        """The first positions beyond one, side by side; and how many stretches those are.
+
+        No more than `most` of them.
+        """
+        stretches = self._stretches
         at = max(self._at(position), 0)
-        while at < len(self._stretches):
-            first, last, _ = self._stretches[at]
-            if last > position:
-                return max(first, position + 1), last
+        if at < len(stretches) and stretches[at][1] <= position:
             at += 1
-        return None
+        if at >= len(stretches):
+            return None
+        first, last, _ = stretches[at]
+        stop = at + 1
+        while stop < len(stretches) and stop - at < most and stretches[stop][0] == last + 1:
+            last = stretches[stop][1]
+            stop += 1
+        return (max(first, position + 1), last), stop - at
+
+    def has_some_in(self, first: int, last: int) -> bool:
+        """Whether messages stand between two positions."""
+        at = self._at(last)
+        return at >= 0 and self._stretches[at][1] >= first
 
     def ranges(self) -> Iterator[Range]:
         """The positions, ascending."""

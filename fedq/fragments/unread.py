@@ -7,122 +7,91 @@ it whole or cut off its beginning.
 Inputs: outlines of records, ranges that are gone. Outputs: messages, when they are wanted after
 all. Invariants: positions ascend from batch to batch, each batch has at least one message;
 `bytes_held` is what the messages here take. (The memory they hold may be `KEPT_MIN` times as much:
-a batch of which less is left is read.)
+a batch of which less is left is read.) What copies of old messages bring stands apart, before all
+of these: `fedq.fragments.copied`.
 """
 
 from bisect import bisect_left
 from collections import deque
 from collections.abc import Iterator, Sequence
-from itertools import islice
-from typing import Final
+from itertools import chain, islice
 
 from fedq.core.message import FLAG_PERSISTENT
-from fedq.core.ranges import Range, to_ranges
-from fedq.fragments.beginnings import SINGLE
+from fedq.core.ranges import Range
+from fedq.fragments.batch import KEPT_MIN, Batch
+from fedq.fragments.copied import Copied
 from fedq.journal.decoding import Outline
-from fedq.journal.events import Enqueue, Group, Note, Single
+from fedq.journal.events import Copy, Enqueue, Group, Note, Single
 from fedq.journal.records import NOTE_CAME
-
-#: A batch of which less than one part in so many is left is read, so that its bytes can go.
-KEPT_MIN: Final = 8
-
-
-class Batch:
-    """The messages of one record, but for the `gone` first ones."""
-
-    __slots__ = ("gone", "outline", "persistent")
-
-    def __init__(self, outline: Outline) -> None:
-        self.outline = outline
-        self.gone = 0
-        self.persistent = _holds_persistent(outline)
-
-    @property
-    def first(self) -> int:
-        """The position of the first message that is left."""
-        return self.outline.first_position + self.gone
-
-    @property
-    def left(self) -> int:
-        """How many messages are left."""
-        return len(self.outline.lengths) - self.gone
-
-    def persistent_ranges(self) -> list[Range]:
-        """The positions of the persistent messages that are left, as ranges."""
-        if not self.persistent:
-            return []
-        flags = self.outline.flags()
-        return to_ranges(
-            self.outline.first_position + index
-            for index in range(self.gone, len(flags))
-            if flags[index] & FLAG_PERSISTENT
-        )
-
-    def may_be_stowed(self) -> bool:
-        """Whether all of its messages are persistent, and none has a time or a past."""
-        if not self.persistent:
-            return False
-        wanted = SINGLE | FLAG_PERSISTENT
-        return all(
-            flags & wanted == FLAG_PERSISTENT for flags in dict.fromkeys(self.outline.flags())
-        )
-
-    def has_no_past(self) -> bool:
-        """Whether none of its messages has a time or a past."""
-        return not any(flags & SINGLE for flags in dict.fromkeys(self.outline.flags()))
-
-    def size(self) -> int:
-        """The bytes of the messages that are left."""
-        return sum(self.outline.lengths[self.gone :])
-
-    def read(self) -> dict[int, bytes]:
-        """The messages that are left, by position."""
-        outline = self.outline
-        positions = range(self.first, outline.last_position + 1)
-        return dict(zip(positions, outline.messages(self.gone), strict=True))
 
 
 class Unread:
     """The unread messages of one backup's copy."""
 
-    __slots__ = ("_batches", "_kept", "_stays", "bytes_held", "count")
+    __slots__ = ("_batches", "_bytes", "_count", "_kept", "_stays", "copied")
 
     def __init__(self) -> None:
         self._batches: deque[Batch] = deque()
         #: How many of the first ones were looked at, and stay: of those that the disk has, and of
         #: those that are to be written.
         self._stays = self._kept = 0
-        #: What the messages take, and how many there are.
-        self.bytes_held = self.count = 0
+        #: What these messages take, and how many there are.
+        self._bytes = self._count = 0
+        #: Old ones that a copy has brought, below all of these.
+        self.copied = Copied()
 
     def __bool__(self) -> bool:
-        return bool(self._batches)
+        return bool(self._batches) or bool(self.copied)
+
+    @property
+    def bytes_held(self) -> int:
+        """What the messages take."""
+        return self._bytes + self.copied.bytes_held
+
+    @property
+    def count(self) -> int:
+        """How many messages there are."""
+        return self._count + self.copied.count
 
     def add(self, outline: Outline) -> bool:
         """Adds messages beyond all that are here; whether persistent ones are among them."""
         batch = Batch(outline)
         self._batches.append(batch)
-        self.bytes_held += batch.size()
-        self.count += len(outline.lengths)
+        self._bytes += batch.size()
+        self._count += len(outline.lengths)
         return batch.persistent
+
+    def add_copied(self, outline: Outline) -> bool:
+        """Adds old messages, if they are below all that are here and plain; whether it did.
+
+        Plain ones are persistent, and have neither a time nor a past.
+        """
+        if self._batches and outline.last_position >= self._batches[0].first:
+            return False
+        batch = self.copied.takes(outline)
+        if batch is None:
+            return False
+        self.copied.add(batch)
+        return True
 
     def batches(self) -> list[Batch]:
         """The batches, ascending: a list of now, whose batches change. One that goes is empty."""
-        return list(self._batches)
+        return [*self.copied.batches(), *self._batches]
 
     def ranges(self) -> Iterator[Range]:
         """The positions of each batch, ascending."""
-        return ((batch.first, batch.outline.last_position) for batch in self._batches)
+        live = ((batch.first, batch.outline.last_position) for batch in self._batches)
+        return chain(self.copied.ranges(), live)
 
     def read(self) -> dict[int, bytes]:
         """Takes all messages out, by ascending position."""
-        messages: dict[int, bytes] = {}
+        messages = self.copied.read()
         # One after the other: each is here twice while it is taken apart.
         while self._batches:
             batch = self._batches.popleft()
             messages |= batch.read()
             batch.gone += batch.left
-        self.bytes_held = self.count = self._stays = self._kept = 0
+        self._bytes = self._count = self._stays = self._kept = 0
         return messages
 
     def forget(self, gone: Range) -> tuple[bool, dict[int, bytes]]:
@@ -133,8 +102,9 @@ class Unread:
         """
         first, last = gone
         batches = self._batches
-        persistent = False
-        read: dict[int, bytes] = {}
+        persistent, read = False, dict[int, bytes]()
+        if self.copied:
+            persistent, read = self.copied.forget(gone)
         while batches and batches[0].first <= last:
             batch = batches[0]
             if first > batch.first:
@@ -142,15 +112,15 @@ class Unread:
                 continue
             persistent = persistent or batch.persistent
             if last >= batch.outline.last_position:
-                self.bytes_held -= batch.size()
-                self.count -= batch.left
+                self._bytes -= batch.size()
+                self._count -= batch.left
                 self._pop_first().gone += batch.left
                 continue
             lengths = batch.outline.lengths
             # Only what goes is looked at: settlements may take a long batch in many small steps.
             stop = last + 1 - batch.outline.first_position
-            self.bytes_held -= sum(lengths[batch.gone : stop])
-            self.count -= stop - batch.gone
+            self._bytes -= sum(lengths[batch.gone : stop])
+            self._count -= stop - batch.gone
             batch.gone = stop
             count = len(lengths)
             if (count - batch.gone) * KEPT_MIN < count:
@@ -185,8 +155,8 @@ class Unread:
                 stowed.append((batch.first, batch.outline.last_position, size))
             else:
                 mixed |= batch.read()
-            self.bytes_held -= size
-            self.count -= batch.left
+            self._bytes -= size
+            self._count -= batch.left
             batch.gone += batch.left
         batches.rotate(self._stays)
         return stowed, mixed
@@ -232,8 +202,8 @@ class Unread:
             self._stays -= self._kept + len(kept) < self._stays
             size = batch.size()
             gone.append((first, last, size))
-            self.bytes_held -= size
-            self.count -= left
+            self._bytes -= size
+            self._count -= left
             batch.gone += left
         batches.extendleft(reversed(kept))
         batches.rotate(self._kept)
@@ -241,6 +211,8 @@ class Unread:
 
     def oldest_persistent(self) -> int | None:
         """The lowest position of a persistent message."""
+        if self.copied:
+            return self.copied.first
         for batch in self._batches:
             if batch.persistent:
                 flags = batch.outline.flags()
@@ -255,31 +227,31 @@ class Unread:
 
     def _read_first(self, into: dict[int, bytes]) -> None:
         batch = self._pop_first()
-        self.bytes_held -= batch.size()
-        self.count -= batch.left
+        self._bytes -= batch.size()
+        self._count -= batch.left
         into |= batch.read()
         batch.gone += batch.left
 
 
-def _holds_persistent(outline: Outline) -> bool:
-    if outline.data[outline.at] & FLAG_PERSISTENT:
-        return True
-    return any(flags & FLAG_PERSISTENT for flags in dict.fromkeys(outline.flags()))
-
-
 def singles_of(record: Single | Group | Outline) -> Sequence[Single | Outline]:
-    """What a record is made of; new messages with nothing but their time stay as they came."""
+    """What a record is made of; messages with nothing but their time stay as they came."""
     if not isinstance(record, Group):
         return (record,)
-    if len(record.records) == 2:
-        came, note = record.records
-        if isinstance(came, Enqueue) and isinstance(note, Note) and note.what == NOTE_CAME:
-            return (_outline_of(came), note) if came.messages else record.records
-    return record.records
+    if any(isinstance(each, Note) and each.what != NOTE_CAME for each in record.records):
+        return record.records
+    return [_outline_of(each) for each in record.records]
 
 
-def _outline_of(record: Enqueue) -> Outline:
-    return Outline(
-        record.first_position, record.origin, record.first_number, record.resent,
-        b"".join(record.messages), 0, tuple(map(len, record.messages)),
-    )  # fmt: skip
+def _outline_of(record: Single) -> Single | Outline:
+    """The record as an outline, if it can be one."""
+    if isinstance(record, Enqueue) and record.messages:
+        return Outline(
+            record.first_position, record.origin, record.first_number, record.resent,
+            b"".join(record.messages), 0, tuple(map(len, record.messages)),
+        )  # fmt: skip
+    if isinstance(record, Copy) and record.positions and not record.origins:
+        first, positions = record.positions[0], record.positions
+        if positions == list(range(first, first + len(positions))):
+            lengths = tuple(map(len, record.messages))
+            return Outline(first, None, 0, False, b"".join(record.messages), 0, lengths)
+    return record

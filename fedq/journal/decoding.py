@@ -93,10 +93,13 @@ class _NewerContent(ValueError):
 
 
 class Outline(NamedTuple):
-    """An `Enqueue` whose messages still lie in the bytes that it came in."""
+    """An `Enqueue`, or a `Copy` at consecutive positions, whose messages are not taken out.
+
+    They still lie in the bytes that it came in. A copy has no origin, and no numbers.
+    """
 
     first_position: int
-    origin: Origin
+    origin: Origin | None
     first_number: int
     resent: bool
     #: The messages lie one behind the other in `data`, from `at` on.
@@ -125,7 +128,7 @@ class Outline(NamedTuple):
 
 
 def outlines(data: bytes, fragment: FragmentId) -> list[Record | Outline]:
-    """Every record of the data, which are a fragment's, enqueues as outlines.
+    """Every record of the data, which are a fragment's; enqueues and most copies as outlines.
 
     Raises `CorruptRecord` if there is damage, or a record of another fragment.
     """
@@ -137,6 +140,8 @@ def outlines(data: bytes, fragment: FragmentId) -> list[Record | Outline]:
             raise ForeignRecord(offset, f"it is of fragment {opened.fragment}")
         if opened.kind == KIND_ENQUEUE:
             found.append(_checked(_outline, data, offset, opened))
+        elif opened.kind == KIND_COPY:
+            found.append(_checked(_outline_of_copy, data, offset, opened))
         else:
             record = _record(data, offset, opened)
             if any(isinstance(each, OWN) for each in tracked([record])):
@@ -278,6 +283,8 @@ def _checked(
 
 def _decode_enqueue(data: bytes, at: int, end: int, fragment: FragmentId, reign: int) -> Single:
     outline = _outline(data, at, end, fragment, reign)
+    # internal: an enqueue has one.
+    assert outline.origin is not None
     return Enqueue(
         fragment, reign, outline.first_position, outline.origin, outline.first_number,
         outline.resent, outline.messages(),
@@ -296,6 +303,23 @@ def _outline(data: bytes, at: int, end: int, _: FragmentId, __: int) -> Outline:
     _check_messages(at, end, lengths)
     origin = Origin(node, Incarnation(incarnation))
     return Outline(first, origin, number, flags & FLAG_RESENT != 0, data, at, lengths)
+
+
+def _outline_of_copy(
+    data: bytes, at: int, end: int, fragment: FragmentId, reign: int
+) -> Outline | Single:
+    """A copy that can be outlined is: all of its messages stand side by side, and nothing else."""
+    count, origin_count = COPY_HEAD.unpack_from(data, at)
+    if not count or origin_count:
+        return _decode_copy(data, at, end, fragment, reign)
+    positions = _table(data, at + COPY_HEAD.size, end, count, "Q")
+    if positions != tuple(range(positions[0], positions[0] + count)):
+        return _decode_copy(data, at, end, fragment, reign)
+    at += COPY_HEAD.size + 8 * count
+    lengths = _table(data, at, end, count, "I")
+    at += 4 * count
+    _check_messages(at, end, lengths)
+    return Outline(positions[0], None, 0, False, data, at, lengths)
 
 
 def _decode_copy(data: bytes, at: int, end: int, fragment: FragmentId, reign: int) -> Single:

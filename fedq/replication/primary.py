@@ -14,7 +14,8 @@ wait for one that is seen to be close behind, until it has caught up and is prop
 A backup's progress:
 
     WAITING   nothing is sent: it has not said yet what it holds
-    COPYING   live records go out; old messages follow newest first, a few chunks at a time
+    COPYING   live records go out; old messages follow newest first, some chunks at a time: few if
+              much else waits for its node
     STREAMING it has everything; its acknowledgements count
 
 Notes of messages travel with them. Those that change while a message lives are sent, without it, to
@@ -38,18 +39,13 @@ from fedq.core.limits import (
     COPY_BEHIND_MS_MAX,
     COPY_CHUNK_BYTES_MAX,
     COPY_CHUNKS_IN_FLIGHT_MAX,
+    COPY_CHUNKS_IN_FLIGHT_MIN,
 )
 from fedq.core.peer_messages import CopyChunk, CopyStart, Replicate
 from fedq.core.ranges import Range, is_in, minus, to_ranges
+from fedq.core.work import Work
 from fedq.journal.records import NOTES_THAT_CHANGE, encode_copy, encode_with_notes
-
-WAITING, COPYING, STREAMING = 0, 1, 2
-STATE_NAMES = ("waiting", "copying", "streaming")
-
-#: What a note takes in a chunk.
-NOTE_BYTES = 16
-#: What it takes to hold a message that was read for a copy, beside its bytes.
-READ_BYTES = 128
+from fedq.replication.progress import COPYING, STREAMING, WAITING, Chunk, Messages, Progress
 
 #: Kind -> position -> value; see `fedq.journal.records.NOTES`.
 Notes = Mapping[int, Mapping[int, int]]
@@ -67,53 +63,6 @@ class Records(Protocol):
     @property
     def data(self) -> bytes:
         """The record's journal encoding; empty if backups are spared it."""
-
-
-class Progress:
-    """What the primary knows of one backup."""
-
-    __slots__ = (
-        "acked", "bytes_read", "chunk_acked", "chunk_sent", "done_sent", "mark", "mark_ms",
-        "missing", "moved_ms", "noted", "read", "sent", "state", "tries", "waits_for",
-    )  # fmt: skip
-
-    def __init__(self, state: int, base: int, now_ms: int) -> None:
-        self.state = state
-        #: The last event sent, and the last one acknowledged.
-        self.sent = base
-        self.acked = base if state == STREAMING else -1
-        #: Positions of which the backup lacks something, ascending; copied from the end. Those
-        #: that are gone by then are left out.
-        self.missing: list[Range] = []
-        #: Those of which it lacks only the latest notes.
-        self.noted: dict[int, None] = {}
-        #: The position that is next and has to be read from the disk first; 0: none has. What was
-        #: read and is not sent yet, and what that takes; which position was looked for in vain, and
-        #: how often.
-        self.waits_for = 0
-        self.read: dict[int, bytes] = {}
-        self.bytes_read = 0
-        self.tries: tuple[int, int] = (0, 0)
-        self.chunk_sent = 0
-        self.chunk_acked = 0
-        self.done_sent = False
-        #: When it last moved, or began to owe something.
-        self.moved_ms = now_ms
-        #: What was committed at that time: says how far behind it is, once it has that.
-        self.mark = 0
-        self.mark_ms = now_ms
-
-    def put_read(self, bodies: dict[int, bytes]) -> None:
-        """Takes what was read from the disk, instead of what was before."""
-        self.read = bodies
-        self.bytes_read = sum(map(len, bodies.values())) + READ_BYTES * len(bodies)
-
-    def take_read(self, position: int) -> bytes | None:
-        """Hands out what was read, once, if it was."""
-        message = self.read.pop(position, None)
-        if message is not None:
-            self.bytes_read -= len(message) + READ_BYTES
-        return message
 
 
 class PrimaryReplication:
@@ -270,22 +219,39 @@ class PrimaryReplication:
         known = encode_copy(self.fragment_id, self.reign, [], [], origins)
         self._send(node, CopyStart(self.fragment_id, self.reign, copy, last, dropped, known))
 
-    def pump_copies(self, messages: Mapping[int, bytes], notes: Notes, now_ms: int) -> None:
+    def copies_under_way(self) -> list[NodeId]:
+        """The backups that more chunks are to be sent to."""
+        return [
+            node
+            for node, progress in self.backups.items()
+            if progress.state == COPYING and not progress.done_sent
+        ]
+
+    def pump_copies(
+        self, messages: Messages, notes: Notes, now_ms: int, work: Work,
+        pressed: Collection[NodeId] = (),
+    ) -> bool:  # fmt: skip
         """Sends the next chunks of every copy under way, newest messages first.
 
-        A copy whose next message is on disk alone (no bytes) waits for it (`Progress.waits_for`).
+        A copy whose next message is on disk alone (no bytes) waits for it (`Progress.waits_for`):
+        it is read while what was read before is under way. `pressed`: backups that few chunks may
+        be under way to. False if the turn has no room for what could be sent.
         """
-        for node, progress in self.backups.items():
-            while (
-                progress.state == COPYING
-                and not progress.done_sent
-                and progress.chunk_sent - progress.chunk_acked < COPY_CHUNKS_IN_FLIGHT_MAX
-            ):
-                chunk = self._next_chunk(progress, messages, notes)
+        for node in self.copies_under_way():
+            progress = self.backups[node]
+            most = COPY_CHUNKS_IN_FLIGHT_MIN if node in pressed else COPY_CHUNKS_IN_FLIGHT_MAX
+            while not progress.done_sent:
+                if progress.chunk_sent - progress.chunk_acked >= most:
+                    progress.waits_for = self._next_on_disk(progress, messages)
+                    break
+                if not work.may_serve:
+                    return False
+                chunk = self._next_chunk(progress, messages, notes, work)
                 if chunk is None:
                     break
                 self._send(node, chunk)
                 progress.moved_ms = now_ms
+        return True
 
     def on_ack(self, node: NodeId, through: int, copied: int, now_ms: int) -> bool:
         """Takes note that a backup holds the events up to `through` and the chunks up to `copied`.
@@ -382,46 +348,41 @@ class PrimaryReplication:
             and now_ms - progress.moved_ms >= (stall_ms // 10 if node in hanging else stall_ms)
         ]
 
+    def _next_on_disk(self, progress: Progress, messages: Messages) -> int:
+        """The position that is next, if it has to be read first and was not; otherwise 0."""
+        position = progress.missing[-1][1] if progress.missing else 0
+        if position in progress.read or position in progress.noted:
+            return 0
+        return position if messages.message_at(position) == b"" else 0
+
     def _next_chunk(
-        self, progress: Progress, messages: Mapping[int, bytes], notes: Notes
+        self, progress: Progress, messages: Messages, notes: Notes, work: Work
     ) -> CopyChunk | None:
         """The next chunk; None if what is next has to be read first."""
-        missing, size = progress.missing, 0
+        missing = progress.missing
         progress.waits_for = 0
-        positions: list[int] = []
-        bodies: list[bytes] = []
-        #: Positions in this chunk, those whose notes alone are sent among them.
-        told: dict[int, None] = {}
-        while missing and size < self._chunk_bytes_max:
+        chunk = Chunk()
+        while missing and chunk.size < self._chunk_bytes_max and not progress.waits_for:
             first, position = missing.pop()
-            message = messages.get(position)
-            if message == b"" and position not in progress.noted:
-                message = progress.take_read(position)
-                if message is None:
-                    missing.append((first, position))
-                    progress.waits_for = position
-                    break
-            if first < position:
-                missing.append((first, position - 1))
-            if message is None:
-                continue
-            told[position] = None
-            if position in progress.noted:
-                size += NOTE_BYTES
+            lowest = position + 1 if progress.noted else messages.on_disk_from(position)
+            if lowest <= position:
+                lowest = max(lowest, first)
+                left = chunk.take_read(progress, lowest, position, self._chunk_bytes_max)
             else:
-                positions.append(position)
-                bodies.append(message)
-                size += len(message)
-        if progress.waits_for and not told:
+                left = chunk.take(progress, position, messages)
+            if first <= left:
+                missing.append((first, left))
+        if progress.waits_for and not chunk.told:
             return None
-        positions.reverse()
-        bodies.reverse()
-        copy = encode_copy(self.fragment_id, self.reign, positions, bodies, {})
         known = {
-            what: {p: table[p] for p in told if p in table}
+            what: {p: table[p] for p in chunk.told if p in table}
             for what, table in notes.items()
             if table
         }
+        work.serve(chunk.cost)
+        chunk.positions.reverse()
+        chunk.bodies.reverse()
+        copy = encode_copy(self.fragment_id, self.reign, chunk.positions, chunk.bodies, {})
         data = encode_with_notes(self.fragment_id, self.reign, copy, 0, known)
         progress.chunk_sent += 1
         progress.done_sent = not missing

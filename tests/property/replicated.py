@@ -291,7 +291,10 @@ class Leader:
         """Sends what is to be sent; returns what its publishers may be told now."""
         self.drain(now_ms)
         replication = self.replication
-        replication.pump_copies(self.fragment.messages, self.notes, now_ms)
+        # As if much were on its way to all of them.
+        replication.pump_copies(
+            self.fragment.messages, self.notes, now_ms, Work(20_000), replication.backups
+        )
         sends, replication.sends = replication.sends, {}
         for node, messages in sends.items():
             members[node].inbox.extend(messages)

@@ -26,7 +26,7 @@ from fedq.fragments.replica import Replica
 from fedq.journal.notes import Notes
 from fedq.journal.records import NOTE_DEAD, NOTE_EXPIRES, NOTE_RETURNS
 from fedq.replication.backup import COPYING, OFFERED
-from fedq.replication.primary import STREAMING
+from fedq.replication.progress import STREAMING
 from tests.property.replicated import FRAGMENT, Copies, Leader, Member
 from tests.unit.journal.samples import message
 

@@ -20,7 +20,7 @@ The primary's chunks hold two short messages.
 from collections.abc import Callable, Mapping
 
 from fedq.core.ids import Incarnation, NodeId, Origin
-from fedq.replication.primary import STATE_NAMES
+from fedq.replication.progress import STATE_NAMES
 from tests.property.replicated import Copies, Leader, Member
 from tests.scripts.words import place, words_for
 from tests.unit.journal.samples import message

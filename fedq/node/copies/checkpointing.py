@@ -55,8 +55,9 @@ _REST_MS_MIN: Final = 100
 _LOOK_EVERY_MS: Final = 1_000
 #: After one that failed, and between two that are begun because much may be dead.
 _PAUSE_MS: Final = 10_000
-#: What a fragment costs, in units of work.
+#: What a fragment costs, and each piece of it, in units of work.
 _FRAGMENT_WORK: Final = 8
+_PIECE_WORK: Final = 8
 
 
 class Checkpointing:
@@ -215,7 +216,7 @@ class _Writing:
         if found is None:
             self._held = None
             return
-        state.work.spend(1 + (found.looked_at >> LOOK_SHIFT))
+        state.work.spend(_PIECE_WORK + (found.looked_at >> LOOK_SHIFT))
         if not found.ranges:
             return
         place = place_of(held)
@@ -227,5 +228,4 @@ class _Writing:
             ]
             data = encode_group(fragment, place.reign, b"".join([data, *notes]))
         state.plan.append_checkpoint(fragment, data)
-        looked_at = state.plan.found_live(fragment, found.ranges, place.bytes_each)
-        state.work.spend(looked_at >> LOOK_SHIFT)
+        state.work.spend(state.plan.found_live(fragment, found.ranges, place.bytes_each))

@@ -18,7 +18,7 @@ from fedq.node.records.pieces import ask_in_pieces
 from fedq.node.records.reads import messages_of
 from fedq.node.records.roles import Primary
 from fedq.node.records.state import NodeState
-from fedq.replication.primary import Progress
+from fedq.replication.progress import Progress
 
 #: How much is read in one go (`NodeSettings.piece_bytes`).
 _READ_BYTES_MAX: Final = MIB

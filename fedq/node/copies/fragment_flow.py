@@ -10,6 +10,7 @@ from collections import deque
 from typing import Final
 
 from fedq.core.ids import FragmentId, NodeId, Origin
+from fedq.core.limits import COPY_PRESSED_BYTES_MIN
 from fedq.core.peer_messages import (
     CALL_CONSUME,
     CALL_CONSUME_ALONE,
@@ -263,13 +264,24 @@ class FragmentFlow:
         state.looked_after[fragment.fragment_id] = None
         if fragment.out.records or not fragment.recorder.active:
             self.drain_records(primary)
-        if replication.backups:
-            replication.pump_copies(fragment.messages, fragment.notes, state.now_ms)
+        if replication.backups and (copied := replication.copies_under_way()):
+            pressed = [node for node in copied if self._is_pressed(node)]
+            if not replication.pump_copies(
+                fragment.messages, fragment.notes, state.now_ms, state.work, pressed
+            ):
+                state.marks.unfinished[fragment.fragment_id] = None
         if replication.sends:
             self._send_copies(primary)
         if primary.mark.safe > replication.local or replication.commit < replication.local:
             replication.on_local(primary.mark.safe)
         self.say_committed(primary)
+
+    def _is_pressed(self, node: NodeId) -> bool:
+        """Whether much is on its way to a node."""
+        peer = self.state.peers.get(node)
+        if peer is None:
+            return True
+        return peer.link.bytes_unacked + peer.link.bytes_held >= COPY_PRESSED_BYTES_MIN
 
     def say_committed(self, primary: Primary) -> None:
         """Says what is committed by now, to whoever waits for it."""

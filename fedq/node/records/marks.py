@@ -53,8 +53,8 @@ class Marks:
         self.after_applied: list[tuple[MapVersion, int, Callable[[], None]]] = []
         #: Actions that wait until every live member has an interest announcement in force.
         self.after_interest: list[tuple[int, Callable[[], None]]] = []
-        #: For the next turn: fragments whose dead, or what is over their limits, were more than
-        #: this one had room for.
+        #: For the next turn: fragments whose dead, or what is over their limits, or what copies of
+        #: them lack, were more than this one had room for.
         self.unfinished: dict[FragmentId, None] = {}
 
     def are_set(self, serving: bool) -> bool:

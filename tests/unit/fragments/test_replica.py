@@ -3,7 +3,8 @@
 import pytest
 
 from fedq.core.ids import FragmentId
-from fedq.fragments.replica import Applied, Replica
+from fedq.fragments.applied import Applied
+from fedq.fragments.replica import Replica
 from fedq.journal.decoding import CorruptRecord
 from fedq.journal.records import (
     NOTE_DEAD,

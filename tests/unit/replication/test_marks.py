@@ -5,13 +5,16 @@ from typing import NamedTuple
 from fedq.core.ids import FragmentId, NodeId
 from fedq.core.peer_messages import CopyChunk, CopyStart, ReplicaAck, Replicate
 from fedq.core.ranges import to_ranges
+from fedq.core.work import Work
 from fedq.journal.decoding import decode, tracked
 from fedq.journal.events import Copy, Note
 from fedq.journal.records import NOTE_DEAD, NOTE_DUE, NOTE_RETURNS
 from fedq.replication.backup import BackupReplication
 from fedq.replication.durable import DurableMark
-from fedq.replication.primary import STREAMING, PrimaryReplication
+from fedq.replication.primary import PrimaryReplication
+from fedq.replication.progress import STREAMING
 from tests.unit.journal.samples import bodies
+from tests.unit.replication.held import Held
 
 ONE = FragmentId(1)
 PRIMARY, BEN = NodeId("ann"), NodeId("ben")
@@ -106,7 +109,7 @@ def test_a_new_primary_commits_nothing_before_its_in_sync_backup_has_spoken() ->
     made.on_local(101)
     assert made.commit == 99
     made.on_offer(BEN, 1, [], [], {}, {}, 101, 0)
-    made.pump_copies({}, {}, 0)
+    made.pump_copies(Held(), {}, 0, Work(1_000))
     made.on_ack(BEN, 101, 1, 0)
     assert made.commit == 101
 
@@ -116,7 +119,7 @@ def test_a_copy_counts_only_when_its_last_chunk_is_there() -> None:
     made = primary([])
     messages = dict(enumerate(bodies("a", "b", "c"), 1))
     made.on_offer(BEN, 1, [], to_ranges(messages), {}, {}, 100, 0)
-    made.pump_copies(messages, {}, 0)
+    made.pump_copies(Held(messages), {}, 0, Work(1_000))
     made.on_ack(BEN, 100, 0, 0)
     assert made.may_join() == []
     made.on_ack(BEN, 100, 1, 0)
@@ -127,7 +130,7 @@ def test_a_copy_counts_only_when_its_last_chunk_is_there() -> None:
 def test_whoever_joins_is_waited_for_from_the_proposal_on() -> None:
     made = primary([])
     made.on_offer(BEN, 1, [], [], {}, {}, 100, 0)
-    made.pump_copies({}, {}, 0)
+    made.pump_copies(Held(), {}, 0, Work(1_000))
     made.on_ack(BEN, 100, 1, 0)
     made.propose_joining(BEN)
     made.on_local(105)
@@ -140,7 +143,7 @@ def test_a_copy_joins_however_fast_events_follow_on_each_other() -> None:
     """Each acknowledgement comes when the primary, whose own disk is faster, is two events on."""
     made = primary([])
     made.on_offer(BEN, 1, [], [], {}, {}, 100, 0)
-    made.pump_copies({}, {}, 0)
+    made.pump_copies(Held(), {}, 0, Work(1_000))
     events = range(101, 131)
     joined = []
     for event in events:
@@ -157,7 +160,7 @@ def test_a_copy_joins_however_fast_events_follow_on_each_other() -> None:
 def test_a_copy_far_behind_is_not_waited_for() -> None:
     made = primary([])
     made.on_offer(BEN, 1, [], [], {}, {}, 100, 0)
-    made.pump_copies({}, {}, 0)
+    made.pump_copies(Held(), {}, 0, Work(1_000))
     for event in range(101, 131):
         now_ms = (event - 100) * 1_000
         made.on_local(event)
@@ -169,7 +172,7 @@ def test_a_copy_far_behind_is_not_waited_for() -> None:
 def test_a_copy_that_was_waited_for_and_says_no_more_stalls() -> None:
     made = primary([])
     made.on_offer(BEN, 1, [], [], {}, {}, 100, 0)
-    made.pump_copies({}, {}, 0)
+    made.pump_copies(Held(), {}, 0, Work(1_000))
     made.on_ack(BEN, 100, 1, 10)
     made.on_ack(BEN, 100, 1, 20)
     made.on_records([Record(101, b"")], 20)
@@ -184,7 +187,7 @@ def test_a_copy_that_was_waited_for_and_says_no_more_stalls() -> None:
 def test_a_backup_that_owes_nothing_never_stalls() -> None:
     made = primary([])
     made.on_offer(BEN, 1, [], [], {}, {}, 100, 0)
-    made.pump_copies({}, {}, 0)
+    made.pump_copies(Held(), {}, 0, Work(1_000))
     made.on_ack(BEN, 100, 1, 0)
     made.set_copies([BEN], [BEN], 2, 100, False, 0)
     assert made.stalled(1_000_000, 1_500) == []
@@ -198,7 +201,7 @@ def test_a_backup_that_has_a_message_is_told_what_may_have_changed_about_it() ->
     # Meanwhile the first one is dead, too, and the second one is gone.
     del messages[2]
     notes = {NOTE_RETURNS: {1: 3, 4: 1}, NOTE_DEAD: {1: 1}, NOTE_DUE: {3: 9, 4: 9}}
-    made.pump_copies(messages, notes, 0)
+    made.pump_copies(Held(messages), notes, 0, Work(1_000))
     _, chunk = made.sends[BEN]
     assert isinstance(chunk, CopyChunk)
     records = list(tracked(decode(chunk.records)))

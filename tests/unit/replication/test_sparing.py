@@ -4,7 +4,9 @@ from typing import NamedTuple
 
 from fedq.core.ids import FragmentId, NodeId
 from fedq.core.peer_messages import Replicate
+from fedq.core.work import Work
 from fedq.replication.primary import PrimaryReplication
+from tests.unit.replication.held import Held
 
 ONE = FragmentId(1)
 BEN, CAT = NodeId("ben"), NodeId("cat")
@@ -45,7 +47,7 @@ class Primary:
     def joins(self, node: NodeId) -> None:
         """A backup begins, and has everything."""
         self.replication.on_offer(node, 1, [], [], {}, {}, self.last, 0)
-        self.replication.pump_copies({}, {}, 0)
+        self.replication.pump_copies(Held(), {}, 0, Work(1_000))
         self.replication.on_ack(node, self.last, 1, 0)
 
     @property

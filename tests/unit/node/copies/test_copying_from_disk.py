@@ -37,8 +37,8 @@ def prepared(size: int = 10_000, each: int = 10) -> tuple[Cluster, str, str]:
 
 
 def test_a_backup_whose_disk_is_slow_does_not_have_the_primary_read_over_and_over() -> None:
-    """The fourth chunk under way is cut short, as its next message is on disk alone."""
-    cluster, primary, backup = prepared(100_000, 1)
+    """The last chunk under way is cut short, as its next message is on disk alone."""
+    cluster, primary, backup = prepared(300_000, 1)
     state = cluster.node(primary).state
     [served] = state.primaries.values()
     cluster.start(backup)
