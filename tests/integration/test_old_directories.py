@@ -1,54 +1,38 @@
-"""A node whose data directory is an older one, or empty: a long queue and a stream miss nothing."""
+"""Whole data directories of earlier releases, killed in the middle: this release starts on them."""
 
-import os
-import shutil
+import tarfile
 from pathlib import Path
+from typing import Final
 
 import pytest
 
-from tests.integration import test_long_queues as queues
-from tests.integration import test_long_streams as streams
-from tests.integration.conftest import Connect
-from tests.integration.harness import Cluster
+from tests.integration.old_directories import STREAMED, check, drained, entries
+from tests.integration.ports import LOOPBACK, free_ports
+from tests.integration.stock import Address, connect
+from tests.integration.test_cli_node import configure, node
 
-pytestmark = [
-    pytest.mark.slow,
-    pytest.mark.patience(180),
-    pytest.mark.skipif("FEDQ_TEST_DISKS" not in os.environ, reason="`make disks` has the time"),
-]
+pytestmark = pytest.mark.slow
 
-LONG, DEEP = 2_000, 500
-MORE = {"limits": {"memory_bytes": 16 << 20}}
+GOLDEN: Final = Path(__file__).parent.parent / "golden"
 
 
-@pytest.mark.parametrize("kind", ["old", "empty"])
-def test_a_directory_that_is_not_the_last_one_costs_nothing(
-    open_connection: Connect, tmp_path: Path, kind: str
+@pytest.mark.parametrize(("version", "streams"), [(7, False), (11, True)])
+def test_a_node_has_all_that_an_earlier_release_had(
+    tmp_path: Path, version: int, streams: bool
 ) -> None:
-    with Cluster(tmp_path, names="abc", more=MORE) as cluster:
-        address = cluster.nodes["a"].amqp
-        copies = {"x-fedq-replicas": 3}
-        queues.fill(open_connection, address, range(LONG // 2), copies)
-        streams.publish(open_connection, address, range(DEEP // 2))
-        cluster.wait_whole("long")
-        primary = cluster.primary_of("long")
-        victim = next(name for name in "cba" if name != primary)
-        data = cluster.nodes[victim].directory / "data"
-        cluster.kill(victim)
-        shutil.copytree(data, tmp_path / "old")
-        cluster.restart(victim)
-        cluster.wait_whole("long")
-        queues.fill(open_connection, address, range(LONG // 2, LONG), copies)
-        streams.publish(open_connection, address, range(DEEP // 2, DEEP))
-        cluster.kill(victim)
-        shutil.rmtree(data)
-        if kind == "old":
-            shutil.copytree(tmp_path / "old", data)
-        cluster.restart(victim)
-        cluster.wait_whole("long")
-        cluster.wait_whole("deep")
-        # Who has the last of it leaves; one of those that stay is the victim.
-        cluster.kill(primary)
-        there = cluster.nodes[victim].amqp
-        assert sorted(queues.drained(open_connection, there, LONG)) == list(range(LONG))
-        assert streams.read(open_connection, there, "first", DEEP - 1) == list(range(DEEP))
+    with tarfile.open(GOLDEN / f"data-v{version}.tar.xz") as packed:
+        packed.extractall(tmp_path, filter="data")
+    ports = free_ports(2)
+    file = configure(tmp_path, *ports)
+    address = Address(LOOPBACK, ports[0])
+    with node(file):
+        check(address, streams)
+    # It was killed again. What was taken is gone, and what stays is there.
+    with node(file):
+        connection = connect(address)
+        channel = connection.channel()
+        for queue in ("orders", "ranked", "strict", "rejected"):
+            assert list(drained(channel, queue)) == []
+        if streams:
+            assert len(entries(channel)) == STREAMED
+        connection.close()

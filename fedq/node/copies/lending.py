@@ -3,6 +3,9 @@
 Inputs: questions of nodes that serve or copy a fragment which this node serves or copies, too.
 Outputs: `Bodies`, of memory and of this node's own disk, about a mebibyte in each. A few questions
 are worked on at a time, the others wait; of one node and fragment only the newest one does.
+
+An answer without a message says that it is not here, and where nobody has it, it is lost. So what
+this disk fails to read is read again for a while, shorter than the other side waits.
 """
 
 from collections.abc import Iterator
@@ -17,7 +20,7 @@ from fedq.fragments.alive import Found
 from fedq.journal.places import Place
 from fedq.journal.rot import note_rot
 from fedq.node.copies.held import LOOK_SHIFT, Held, alive_in, content_of, find_held, place_of
-from fedq.node.copies.mending import POSITIONS_MAX
+from fedq.node.copies.mending import ANSWER_MS, POSITIONS_MAX
 from fedq.node.records.pieces import ask_in_pieces
 from fedq.node.records.reads import messages_of
 from fedq.node.records.state import NodeState
@@ -28,15 +31,20 @@ _ANSWER_BYTES_MAX: Final = MIB
 _LOANS_MAX: Final = 4
 #: Bytes that are taken apart for a unit of work, as a shift.
 _BYTES_SHIFT: Final = 11
+#: What the disk fails to read is read anew every so often, and for so long.
+_AGAIN_MS: Final = 1_000
+_AGAIN_MS_MAX: Final = ANSWER_MS // 2
 
 
 class Lending:
     """Answers what other copies ask for."""
 
-    __slots__ = ("_under_way", "_waiting", "state")
+    __slots__ = ("_resting", "_under_way", "_waiting", "state")
 
     def __init__(self, state: NodeState) -> None:
         self.state = state
+        #: Those of the questions worked on whose disk fails, and when they go on.
+        self._resting: dict[_Loan, int] = {}
         self._waiting: dict[tuple[NodeId, FragmentId], BodiesWanted] = {}
         self._under_way = 0
 
@@ -59,6 +67,17 @@ class Lending:
                 loan = _Loan(self, key[0], message, held)
                 state.chores.add(loan, loan)
 
+    def tick(self) -> None:
+        """Goes on with questions whose disk has failed."""
+        for loan, at_ms in list(self._resting.items()):
+            if self.state.now_ms >= at_ms:
+                del self._resting[loan]
+                loan.read_again()
+
+    def rest(self, loan: "_Loan") -> None:
+        """Lets a question be for a moment."""
+        self._resting[loan] = self.state.now_ms + _AGAIN_MS
+
     def on_done(self, asker: NodeId, answer: Bodies | None) -> None:
         """Sends an answer, if there is one; begins with the next question."""
         self._under_way -= 1
@@ -71,8 +90,8 @@ class _Loan:
     """A chore, and then what waits for reads: one question on its way to an answer."""
 
     __slots__ = (
-        "_asked", "_asker", "_away", "_bodies", "_bytes", "_content", "_lending", "_looked",
-        "_message", "_pieces", "_place",
+        "_again", "_asked", "_asker", "_away", "_bodies", "_bytes", "_content", "_failed",
+        "_lending", "_looked", "_message", "_pieces", "_place", "_until_ms",
     )  # fmt: skip
 
     def __init__(self, lending: Lending, asker: NodeId, message: BodiesWanted, held: Held) -> None:
@@ -88,6 +107,10 @@ class _Loan:
         self._away: list[int] = []
         self._looked: dict[Place, None] = {}
         self._place: Place | None = None
+        #: Where the disk has failed, what is to be looked for there again, and until when.
+        self._failed: dict[Place, None] = {}
+        self._again: list[int] = []
+        self._until_ms = 0
 
     def go_on(self) -> bool:
         """Looks for the next messages; true when all were looked for."""
@@ -120,11 +143,27 @@ class _Loan:
     def on_read_in_part(self, data: bytes, reason: str) -> None:
         """Takes what could be read."""
         self._take(data)
+        self._note_failure()
         self._read_next()
 
     def on_read_failed(self, reason: str) -> None:
         """Looks elsewhere: the segment may have been moved, or the disk fails there."""
+        self._note_failure()
         self._read_next()
+
+    def read_again(self) -> None:
+        """Reads once more what the disk has failed to read."""
+        self._away = sorted([*self._again, *self._away])
+        self._looked = {place: None for place in self._looked if place not in self._failed}
+        self._again, self._failed = [], {}
+        self._read_next()
+
+    def _note_failure(self) -> None:
+        # internal: it is asked for with a place only.
+        assert self._place is not None
+        self._failed[self._place] = None
+        if not self._until_ms:
+            self._until_ms = self._lending.state.now_ms + _AGAIN_MS_MAX
 
     def _take(self, data: bytes) -> list[str]:
         """Takes what is wanted; returns what could not be read."""
@@ -158,8 +197,13 @@ class _Loan:
                 self._looked[place] = None
                 ask_in_pieces(state, place, self)
                 return
-            self._away.pop(0)
-        self._answer()
+            position = self._away.pop(0)
+            if any(place in self._failed for place in places):
+                self._again.append(position)
+        if self._again and state.now_ms < self._until_ms:
+            self._lending.rest(self)
+        else:
+            self._answer()
 
     def _answer(self) -> None:
         """Answers with what was found, in order and up to the bound."""

@@ -33,7 +33,7 @@ from fedq.node.records.state import NodeState
 #: So many messages are asked for at once.
 POSITIONS_MAX: Final = 256
 #: How long an answer is waited for: it may have to be read from a disk that is busy.
-_ANSWER_MS: Final = 5_000
+ANSWER_MS: Final = 5_000
 #: Bytes that are written for a unit of work, as a shift.
 _BYTES_SHIFT: Final = 12
 
@@ -162,7 +162,7 @@ class Mending:
         if case.node is not None and case.ahead and case.left:
             self._wait(case)
             case.asked = case.ahead[:POSITIONS_MAX]
-            case.until_ms = state.now_ms + _ANSWER_MS
+            case.until_ms = state.now_ms + ANSWER_MS
             reign = place_of(held).reign
             state.send(case.node, BodiesWanted(case.fragment, reign, case.number, case.asked))
             return False

@@ -66,3 +66,15 @@ class Copies:
         self.scrubbing = Scrubbing(state)
         self.ageing = Ageing(state)
         self.copying = CopyingFromDisk(state, self.reading)
+
+    def tick(self) -> None:
+        """Goes on with what waits for a time."""
+        self.asking.tick()
+        self.checkpointing.tick()
+        self.moving.tick()
+        self.mending.tick()
+        self.lending.tick()
+        self.scrubbing.tick()
+        self.ageing.tick()
+        self.reading.tick()
+        self.reading_private.tick()

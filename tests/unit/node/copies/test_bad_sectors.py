@@ -243,7 +243,7 @@ def test_nobody_walks_over_all_that_is_kept_singly(monkeypatch: pytest.MonkeyPat
     assert got == [f"again: {body(number)}" for number in range(300)]
 
 
-def test_who_is_asked_reads_a_bad_place_once_however_much_is_missing_there() -> None:
+def test_who_is_asked_reads_a_bad_place_three_times_however_much_is_missing_there() -> None:
     cluster = Cluster(3, **SMALL)
     client = filled(cluster, 0, replicas=2)
     singly(cluster, client, range(300))
@@ -264,7 +264,34 @@ def test_who_is_asked_reads_a_bad_place_once_however_much_is_missing_there() -> 
     cluster.wait_for(lambda: len(done) == 1)
     assert done == [(asked, False)]
     # Halves of halves, down to a sector, are twice as many as there are sectors.
-    assert len(host.scratch.asked) <= 2 * sum(map(len, host.segments.values())) // SECTOR
+    assert len(host.scratch.asked) <= 3 * 2 * sum(map(len, host.segments.values())) // SECTOR
+
+
+@pytest.mark.parametrize("fails_ms", [1_500, 20_000])
+def test_whose_disk_fails_for_a_moment_does_not_say_that_it_has_nothing(fails_ms: int) -> None:
+    """Nobody else has what rotted on the primary: it would be lost."""
+    cluster = Cluster(3, **SMALL)
+    client = filled(cluster, 0, replicas=2)
+    singly(cluster, client, range(300))
+    cluster.pass_ms(2_000)
+    primary = cluster.primary_of("q")
+    [backup] = [name for name in cluster.hosts if cluster.node(name).state.backups]
+    state, host = cluster.node(primary).state, cluster.hosts[NodeId(backup)]
+    [served] = state.primaries.values()
+    asked = [p for p, message in served.fragment.messages.items() if not message][:50]
+    for segment, data in host.segments.items():
+        host.scratch.bad[segment] = [(0, len(data))]
+    done: list[tuple[list[int], bool]] = []
+    cluster.node(primary).copies.mending.ask(
+        served.fragment.fragment_id, asked, lambda left, silent: done.append((left, silent)),
+        fills=False,
+    )  # fmt: skip
+    cluster.pass_ms(fails_ms)
+    host.scratch.bad.clear()
+    cluster.wait_for(lambda: len(done) == 1)
+    [(left, is_silent)] = done
+    assert not is_silent
+    assert left == ([] if fails_ms < 2_000 else asked)
 
 
 def test_a_bad_sector_of_a_scratch_file_loses_a_record_not_the_piece() -> None:
