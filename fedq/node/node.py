@@ -337,6 +337,11 @@ class Node:
         """Whether the turn has room for another command of the log; the rest are for the next."""
         return self.state.work.may_apply
 
+    @property
+    def cluster_name(self) -> str:
+        """The name of the cluster; "" as long as it has none."""
+        return self.state.map.cluster_name
+
     def on_committed(self, command: bytes) -> None:
         """Takes the next command of the log, in order, each exactly once per process life.
 

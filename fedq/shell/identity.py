@@ -6,7 +6,8 @@ number and random id, and the starts before it; errors that say what to do. Inva
 * a directory belongs to one node for ever, and to one set of voters until its operator deletes the
   file `voters`;
 * a start is in the file, on disk, before its process says anything to anybody;
-* a directory of a release that had no such file gets one at its next start.
+* a directory of a release that had no such file gets one at its next start;
+* a directory belongs to one cluster from the time on when that has a name (docs/adr/0074).
 
 The number of a start is higher than all before it in the directory, and not below the clock's
 seconds: so a node that lost its disk, or got an older copy of it, has a higher one than ever. If it
@@ -67,6 +68,8 @@ class Identity(NamedTuple):
     past: tuple[tuple[int, str], ...]
     #: Where the Raft log was at least, when this directory was last used.
     raft: RaftMark
+    #: The name of the cluster that the directory belongs to; "": it has none yet.
+    cluster: str = ""
 
 
 class IdentityFile:
@@ -108,9 +111,32 @@ class IdentityFile:
             started_ms=int(time.time() * 1_000),
             past=tuple(past[-STARTS_REMEMBERED_MAX:]),
             raft=RaftMark(*form.get("raft", ())),
+            cluster=form.get("cluster", ""),
         )
         self._write()
         return self._identity
+
+    @property
+    def cluster(self) -> str:
+        """The name of the cluster that the directory belongs to; "" if it is not known."""
+        return "" if self._identity is None else self._identity.cluster
+
+    def mark_cluster(self, name: str) -> None:
+        """Notes to which cluster the directory belongs. Blocks for the disk, once.
+
+        Raises `NodeFailure` if it is another one already.
+        """
+        # internal: the start is counted first.
+        assert self._identity is not None
+        known = self._identity.cluster
+        if known and known != name:
+            raise NodeFailure(
+                f"{self._data} belongs to cluster {known}, and what it was just told of the "
+                f"cluster map is of cluster {name}: give this node its own data directory"
+            )
+        if not known:
+            self._identity = self._identity._replace(cluster=name)
+            self._write()
 
     def mark_raft(self, mark: RaftMark) -> None:
         """Notes how far the Raft log is. Blocks for the disk."""
@@ -133,6 +159,7 @@ class IdentityFile:
             "directory": identity.directory,
             "starts": starts[-STARTS_REMEMBERED_MAX:],
             "raft": list(identity.raft),
+            "cluster": identity.cluster,
         }
         replace_durably(self._data / IDENTITY_NAME, orjson.dumps(form) + b"\n")
 
@@ -191,6 +218,7 @@ def _is_identity(form: object) -> bool:
     return (
         isinstance(form.get("node"), str)
         and isinstance(form.get("directory"), str)
+        and isinstance(form.get("cluster", ""), str)
         and isinstance(raft, list)
         and len(raft) == 2
         and all(type(number) is int for number in raft)

@@ -27,6 +27,10 @@ class MapInputs(Protocol):
     def takes_commands(self) -> bool:
         """Whether the turn has room for another command of the log."""
 
+    @property
+    def cluster_name(self) -> str:
+        """The name of the cluster, if its map has one by now."""
+
     def on_committed(self, command: bytes) -> None:
         """Takes the next command of the log."""
 
@@ -43,11 +47,14 @@ class MapInputs(Protocol):
 class MapMachine:
     """A `LogMachine` of the Raft log that leads into the node's turns."""
 
-    __slots__ = ("_node", "_turn")
+    __slots__ = ("_named", "_node", "_on_named", "_turn")
 
-    def __init__(self, node: MapInputs, turn: Turn) -> None:
+    def __init__(self, node: MapInputs, turn: Turn, on_named: Callable[[str], None]) -> None:
+        """`on_named` hears the name of the cluster once it has one; it may raise `NodeFailure`."""
         self._node = node
         self._turn = turn
+        self._on_named = on_named
+        self._named = ""
 
     def knows(self, command: bytes) -> bool:
         """Whether this release has all operations of the command; others are not for its log."""
@@ -94,3 +101,6 @@ class MapMachine:
         self._turn.input(method, *args)
         if self._turn.is_stopped:
             raise NodeFailure("the node behind the log has stopped")
+        if not self._named and self._node.cluster_name:
+            self._named = self._node.cluster_name
+            self._on_named(self._named)

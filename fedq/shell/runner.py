@@ -43,8 +43,8 @@ from fedq.shell.map_machine import MapMachine
 from fedq.shell.node_settings import memory_bytes, node_settings
 from fedq.shell.peers.certificates import NodeCertificates
 from fedq.shell.peers.client import PeerClient
-from fedq.shell.peers.codec import Hello, Process
 from fedq.shell.peers.desk import PeerDesk, agreed_settings
+from fedq.shell.peers.hello import Hello, Process
 from fedq.shell.peers.questions import channel_for_questions
 from fedq.shell.peers.server import PeerServer, PeerSink
 from fedq.shell.raft.journal import RaftStorageError
@@ -249,7 +249,10 @@ class NodeRunner:
         turn = Turn(node, self.turn_times, now_ms=monotonic_ms, on_fatal=self._on_fatal)
         desk = self._peer_desk(identity, node, turn)
         amqp = AmqpServer(node, turn.input, self._connections_max, self._config.logins_per_address)
-        machine = MapMachine(node, turn)
+        file = self._identity_file
+        assert file is not None, "the start is counted first"
+        desk.belongs_to = lambda: file.cluster
+        machine = MapMachine(node, turn, file.mark_cluster)
         verifier = Verifier(lambda number, verdict: turn.input(node.on_verified, number, verdict))
         raft = RaftLog(
             config.node,
@@ -301,6 +304,7 @@ class NodeRunner:
         )
         desk.known_of = node.state.map.newest_process
         desk.cluster_version = lambda: node.state.map.cluster_version
+        desk.on_foreign = turn.fail
         return desk
 
     async def _start_parts(self, parts: _Parts) -> None:

@@ -11,8 +11,9 @@ from fedq.core.versions import NEWEST, OLDEST
 from fedq.shell.config.certificates import make_authority, make_node_certificate
 from fedq.shell.config.values import CertificateFiles
 from fedq.shell.peers import channel as peer_channel
-from fedq.shell.peers.codec import Hello, encode_frame, encode_hello
+from fedq.shell.peers.codec import encode_frame
 from fedq.shell.peers.desk import PeerDesk, agreed_settings
+from fedq.shell.peers.hello import Hello, encode_hello
 from tests.integration.ports import free_ports
 from tests.integration.test_shell_links import (
     HOST,

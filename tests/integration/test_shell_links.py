@@ -23,8 +23,8 @@ from fedq.shell.peers import channel as peer_channel
 from fedq.shell.peers import stream as peer_stream
 from fedq.shell.peers.certificates import NodeCertificates
 from fedq.shell.peers.client import PeerClient, refuses_connections
-from fedq.shell.peers.codec import Hello, Process, encode_hello
 from fedq.shell.peers.desk import PeerDesk, agreed_settings
+from fedq.shell.peers.hello import Hello, Process, encode_hello
 from fedq.shell.peers.proof import PeerProof
 from fedq.shell.peers.server import PeerServer, PeerSink
 from tests.integration.harness import ROOT, environment

@@ -24,8 +24,8 @@ from fedq.shell.config.file import load
 from fedq.shell.config.values import CertificateFiles, ConfigError
 from fedq.shell.disk.descriptors import SPARES
 from fedq.shell.peers import channel as peer_channel
-from fedq.shell.peers.codec import Hello, Process
 from fedq.shell.peers.desk import PeerDesk
+from fedq.shell.peers.hello import Hello, Process
 from fedq.shell.peers.proof import PeerProof
 from fedq.shell.peers.questions import AskingPeer
 from fedq.shell.runner import NodeRunner

@@ -7,7 +7,7 @@ from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
 DESCRIPTOR: _descriptor.FileDescriptor
 
 class Hello(_message.Message):
-    __slots__ = ("version", "node", "incarnation", "start", "started_ms", "agreed", "known", "known_start", "nonce", "certificate", "signature", "oldest", "cluster")
+    __slots__ = ("version", "node", "incarnation", "start", "started_ms", "agreed", "known", "known_start", "nonce", "certificate", "signature", "oldest", "cluster", "belongs_to")
     class AgreedEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -28,6 +28,7 @@ class Hello(_message.Message):
     SIGNATURE_FIELD_NUMBER: _ClassVar[int]
     OLDEST_FIELD_NUMBER: _ClassVar[int]
     CLUSTER_FIELD_NUMBER: _ClassVar[int]
+    BELONGS_TO_FIELD_NUMBER: _ClassVar[int]
     version: int
     node: str
     incarnation: int
@@ -41,7 +42,8 @@ class Hello(_message.Message):
     signature: bytes
     oldest: int
     cluster: int
-    def __init__(self, version: _Optional[int] = ..., node: _Optional[str] = ..., incarnation: _Optional[int] = ..., start: _Optional[str] = ..., started_ms: _Optional[int] = ..., agreed: _Optional[_Mapping[str, str]] = ..., known: _Optional[int] = ..., known_start: _Optional[str] = ..., nonce: _Optional[bytes] = ..., certificate: _Optional[bytes] = ..., signature: _Optional[bytes] = ..., oldest: _Optional[int] = ..., cluster: _Optional[int] = ...) -> None: ...
+    belongs_to: str
+    def __init__(self, version: _Optional[int] = ..., node: _Optional[str] = ..., incarnation: _Optional[int] = ..., start: _Optional[str] = ..., started_ms: _Optional[int] = ..., agreed: _Optional[_Mapping[str, str]] = ..., known: _Optional[int] = ..., known_start: _Optional[str] = ..., nonce: _Optional[bytes] = ..., certificate: _Optional[bytes] = ..., signature: _Optional[bytes] = ..., oldest: _Optional[int] = ..., cluster: _Optional[int] = ..., belongs_to: _Optional[str] = ...) -> None: ...
 
 class RaftFrame(_message.Message):
     __slots__ = ("data",)

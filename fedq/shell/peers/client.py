@@ -24,8 +24,9 @@ from fedq.core.peer_messages import PeerFrame
 from fedq.shell.config.values import split_address
 from fedq.shell.peers.certificates import NodeCertificates
 from fedq.shell.peers.channel import LINK_METHOD, RAFT_METHOD, open_channel
-from fedq.shell.peers.codec import Process, encode_raft
+from fedq.shell.peers.codec import encode_raft
 from fedq.shell.peers.desk import PeerDesk
+from fedq.shell.peers.hello import Process
 from fedq.shell.peers.stream import PeerStream
 
 _PROBE_S: Final = 0.5

@@ -35,7 +35,6 @@ FRAME_BYTES_MAX: Final = limits.RECORD_BYTES_MAX + limits.PEER_FRAME_BYTES_MAX
 MESSAGES_PER_FRAME_MAX: Final = 65_536
 #: Certificates of a node and its proof are in it. What callers say travels in the metadata of their
 #: calls, of which gRPC takes some KiB.
-HELLO_BYTES_MAX: Final = 32 * limits.KIB
 
 
 # --- fields ---------------------------------------------------------------------------------------
@@ -157,7 +156,7 @@ def _origin(name: str) -> _Field:
 
     def get(part: Any) -> Origin:
         target = getattr(part, name)
-        node = NodeId(_node_name(target.node))
+        node = NodeId(node_name(target.node))
         if target.incarnation > _NUMBER_MAX:
             raise MalformedFrameError(f"{name}: {target.incarnation} is no incarnation")
         return Origin(node, Incarnation(target.incarnation))
@@ -226,7 +225,8 @@ def _arguments(text: str) -> str:
         raise MalformedFrameError(f"arguments: {error}") from error
 
 
-def _node_name(name: str) -> str:
+def node_name(name: str) -> str:
+    """A node's name off the wire; `MalformedFrameError` if it is none."""
     if not name or len(name.encode()) > limits.NAME_BYTES_MAX:
         raise MalformedFrameError("a node's name is empty or longer than 255 bytes")
     return name
@@ -390,7 +390,7 @@ def read_frame(data: bytes) -> pb.PeerFrame:
 def frame_of(wire: pb.PeerFrame, longs: Sequence[Long] = ()) -> peer.PeerFrame:
     """The frame, with the long contents that came behind it; raises `MalformedFrameError`."""
     return peer.PeerFrame(
-        sender=NodeId(_node_name(wire.sender)),
+        sender=NodeId(node_name(wire.sender)),
         incarnation=Incarnation(wire.incarnation),
         session=(wire.session_sender, wire.session_receiver),
         first=wire.first,
@@ -436,65 +436,3 @@ def decode_raft(data: bytes) -> bytes:
         return pb.RaftFrame.FromString(data).data
     except DecodeError as error:
         raise MalformedFrameError(f"not a frame of the consensus log: {error}") from error
-
-
-class Process(NamedTuple):
-    """Which process of a node: its number alone is not enough, see `fedq.shell.identity`."""
-
-    incarnation: Incarnation
-    start: str
-    started_ms: int
-
-
-class Proof(NamedTuple):
-    """What shows that an answer is a node's own: its certificate (DER), and a signature."""
-
-    certificate: bytes
-    signature: bytes
-
-
-class Hello(NamedTuple):
-    """The process at one end of a stream, and what its configuration must share with others."""
-
-    node: NodeId
-    process: Process
-    agreed: dict[str, str]
-    #: In an answer: the newest process of the caller that is known here, number and start.
-    known: tuple[int, str] = (0, "")
-    #: Of a caller that wants to see a proof.
-    nonce: bytes = b""
-    #: In an answer.
-    proof: Proof | None = None
-    #: What it speaks, and its cluster as far as it knows (0: it does not).
-    speaks: versions.Range = versions.MINE
-    cluster: int = 0
-
-
-def encode_hello(hello: Hello) -> bytes:
-    """What each end says first."""
-    incarnation, start, started_ms = hello.process
-    certificate, signature = hello.proof or Proof(b"", b"")
-    return pb.Hello(
-        version=hello.speaks[1], oldest=hello.speaks[0], cluster=hello.cluster,
-        node=hello.node, incarnation=incarnation, start=start, started_ms=started_ms,
-        agreed=hello.agreed, known=hello.known[0],
-        known_start=hello.known[1], nonce=hello.nonce, certificate=certificate,
-        signature=signature,
-    ).SerializeToString()  # fmt: skip
-
-
-def decode_hello(data: bytes) -> Hello:
-    """What `encode_hello` gave; raises `MalformedFrameError`."""
-    if len(data) > HELLO_BYTES_MAX:
-        raise MalformedFrameError(f"an introduction of {len(data)} bytes")
-    try:
-        wire = pb.Hello.FromString(data)
-    except DecodeError as error:
-        raise MalformedFrameError(f"not the introduction of a fedq node: {error}") from error
-    process = Process(Incarnation(wire.incarnation), wire.start, wire.started_ms)
-    known = (wire.known, wire.known_start)
-    proof = Proof(wire.certificate, wire.signature) if wire.certificate else None
-    return Hello(
-        NodeId(_node_name(wire.node)), process, dict(wire.agreed), known, wire.nonce, proof,
-        (wire.oldest or wire.version, wire.version), wire.cluster,
-    )  # fmt: skip

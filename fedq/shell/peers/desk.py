@@ -11,6 +11,9 @@ the name as long as it is heard, and another one is let in
 * when it answers at the address that the configuration has for the peer: two cannot listen there.
 
 A caller that is refused while the owner goes on speaking for so long is told for good: it ends.
+
+Nobody of another cluster is let in, whatever its name is. A node learns that it is the one that
+does not belong here if most of the nodes say so; it ends, before it has changed anything.
 """
 
 from collections.abc import Callable, Collection, Mapping
@@ -18,7 +21,7 @@ from typing import NamedTuple
 
 from fedq.core.ids import NodeId
 from fedq.core.versions import misfit
-from fedq.shell.peers.codec import Hello, Process
+from fedq.shell.peers.hello import Hello, Process
 from fedq.shell.peers.proof import PeerProof
 
 
@@ -44,8 +47,8 @@ class PeerDesk:
     """Admits streams and calls; see the module's docstring."""
 
     __slots__ = (
-        "_answering", "_callers", "_clock", "_owners", "_past", "_proof", "_suspect_s", "_tell",
-        "cluster_version", "hello", "known_of", "on_behind",
+        "_answering", "_callers", "_clock", "_foreign", "_owners", "_past", "_proof", "_suspect_s",
+        "_tell", "belongs_to", "cluster_version", "hello", "known_of", "on_behind", "on_foreign",
     )  # fmt: skip
 
     def __init__(
@@ -71,6 +74,12 @@ class PeerDesk:
         self.on_behind: Callable[[], None] = lambda: None
         #: What the cluster speaks, as this node's map has it.
         self.cluster_version: Callable[[], int] = lambda: 0
+        #: The name of the cluster that this node's data directory belongs to.
+        self.belongs_to: Callable[[], str] = lambda: ""
+        #: Called with a sentence when most nodes belong to another cluster.
+        self.on_foreign: Callable[[str], None] = lambda _: None
+        #: The nodes that said so last, and to which one.
+        self._foreign: dict[NodeId, str] = {}
         self._suspect_s = suspect_s
         self._clock = clock
         self._tell = tell
@@ -82,7 +91,7 @@ class PeerDesk:
 
     def judge(self, hello: Hello) -> Refusal | None:
         """Whether the stream of a caller that has proven its name is admitted."""
-        unfit = self.misfit(hello) or self.differing(hello)
+        unfit = self.unfit(hello)
         if unfit is not None:
             return Refusal(unfit, is_lasting=True)
         peer, process, now_s = hello.node, hello.process, self._clock()
@@ -108,7 +117,35 @@ class PeerDesk:
         self._tell(f"name {peer}", sentence)
         return Refusal(sentence, is_final=True)
 
-    def misfit(self, hello: Hello) -> str | None:
+    def unfit(self, hello: Hello) -> str | None:
+        """Why the other node's process and this one cannot be of one cluster; None: they can."""
+        return self._misfit(hello) or self._foreigner(hello) or self._differing(hello)
+
+    def _foreigner(self, hello: Hello) -> str | None:
+        """Whether the other node's data directory is of another cluster, in a sentence."""
+        mine, theirs = self.belongs_to(), hello.belongs_to
+        if not mine or not theirs or mine == theirs:
+            self._foreign.pop(hello.node, None)
+            return None
+        sentence = (
+            f"the data directory of {hello.node} belongs to cluster {theirs}, that of "
+            f"{self.hello.node} to cluster {mine}: nodes of two clusters have one another's "
+            "addresses. Give the one that does not belong here its own data directory, or an "
+            "empty one"
+        )
+        self._tell(f"cluster {hello.node}", sentence)
+        self._foreign[hello.node] = theirs
+        agree = sum(1 for name in self._foreign.values() if name == theirs)
+        nodes = self.hello.agreed.get("peers", "").split(", ")
+        if 2 * agree > len(nodes):
+            self.on_foreign(
+                f"this data directory belongs to cluster {mine}, and most of the nodes "
+                f"{', '.join(nodes)} to cluster {theirs}: give this node its own data directory, "
+                "or an empty one. No message in it was touched"
+            )
+        return sentence
+
+    def _misfit(self, hello: Hello) -> str | None:
         """Why the other node's release cannot work with this one, or with the cluster."""
         cluster = max(self.cluster_version(), hello.cluster)
         sentence = misfit(hello.node, hello.speaks, cluster, self.hello.speaks)
@@ -116,7 +153,7 @@ class PeerDesk:
             self._tell(f"release {hello.node}", sentence)
         return sentence
 
-    def differing(self, hello: Hello) -> str | None:
+    def _differing(self, hello: Hello) -> str | None:
         """What the other node's configuration has that must be the same and is not."""
         mine, theirs = self.hello.agreed, hello.agreed
         keys = [key for key in {**mine, **theirs} if mine.get(key) != theirs.get(key)]
@@ -146,14 +183,15 @@ class PeerDesk:
 
     def asking(self) -> Hello:
         """What this node says first in one call."""
-        mine = self.hello._replace(cluster=self.cluster_version())
+        mine = self._introduction()
         return mine if self._proof is None else self._proof.asking(mine)
+
+    def _introduction(self) -> Hello:
+        return self.hello._replace(cluster=self.cluster_version(), belongs_to=self.belongs_to())
 
     def answer_to(self, caller: Hello) -> Hello:
         """The answer to a caller that is let in."""
-        answer = self.hello._replace(
-            known=self.known_of(caller.node), cluster=self.cluster_version()
-        )
+        answer = self._introduction()._replace(known=self.known_of(caller.node))
         return answer if self._proof is None else self._proof.proven(caller, answer)
 
     def doubt(self, asked: Hello, answer: Hello, peer: NodeId) -> str | None:

@@ -21,7 +21,7 @@ from cryptography.hazmat.primitives.asymmetric import ec, ed448, ed25519, paddin
 from fedq.core.ids import NodeId
 from fedq.shell.config.certificates import CertificateError, identity_uri
 from fedq.shell.config.values import CertificateFiles
-from fedq.shell.peers.codec import Hello, Proof
+from fedq.shell.peers.hello import Hello, Proof
 
 _NONCE_BYTES: Final = 16
 _PURPOSE: Final = b"fedq answers a peer, 1"

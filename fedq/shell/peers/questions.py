@@ -18,8 +18,8 @@ from fedq.core.ids import NodeId
 from fedq.shell.config.admin_token import NOT_HERE, refusal
 from fedq.shell.peers.certificates import NodeCertificates
 from fedq.shell.peers.channel import HELLO_METADATA, SERVICE, open_channel, proven_identities
-from fedq.shell.peers.codec import Hello, decode_hello, encode_hello
 from fedq.shell.peers.desk import PeerDesk
+from fedq.shell.peers.hello import Hello, decode_hello, encode_hello
 from fedq.shell.peers.malformed import MalformedFrameError
 
 Metadata: TypeAlias = "Collection[tuple[str, str | bytes]]"

@@ -24,13 +24,9 @@ from fedq.shell.peers.channel import (
     SERVICE,
     proven_identities,
 )
-from fedq.shell.peers.codec import (
-    Hello,
-    decode_hello,
-    decode_raft,
-    encode_hello,
-)
+from fedq.shell.peers.codec import decode_raft
 from fedq.shell.peers.desk import PeerDesk, Refusal
+from fedq.shell.peers.hello import Hello, decode_hello, encode_hello
 from fedq.shell.peers.malformed import MalformedFrameError
 from fedq.shell.peers.reader import FrameReader
 

@@ -22,8 +22,8 @@ from fedq.core import limits
 from fedq.core.ids import NodeId
 from fedq.core.peer_messages import PeerFrame
 from fedq.shell.peers.channel import HELLO_METADATA, LINK_METHOD, NODE_METADATA
-from fedq.shell.peers.codec import Hello, Process, decode_hello, encode_hello
 from fedq.shell.peers.desk import PeerDesk
+from fedq.shell.peers.hello import Hello, Process, decode_hello, encode_hello
 from fedq.shell.peers.malformed import MalformedFrameError
 from fedq.shell.peers.send_queue import FrameSendQueue
 
@@ -213,7 +213,7 @@ class PeerStream:
         doubt = self._desk.doubt(mine, hello, self._peer)
         if doubt is not None:
             raise _StreamFailed(doubt, is_lasting=True)
-        unfit = self._desk.misfit(hello) or self._desk.differing(hello)
+        unfit = self._desk.unfit(hello)
         if unfit is not None:
             raise _StreamFailed(unfit, is_lasting=True)
         self._frames.version = min(self._desk.hello.speaks[1], hello.speaks[1])

@@ -3,10 +3,11 @@
 Inputs: the map and a committed `Speaks`. Output: its result; changes are appended to the map's. The
 version rises when every member of the map has said that it can, and never falls: commands and
 messages of that version may be under way, or in the log. A process that cannot speak it is refused.
+With version 12 the cluster gets a name of its own, for good (docs/adr/0074).
 """
 
 from fedq.core.errors import PRECONDITION_FAILED, Refused
-from fedq.core.versions import misfit
+from fedq.core.versions import NAMES_OF_CLUSTERS, misfit
 from fedq.wiring.cluster_map.operations_members import Speaks
 from fedq.wiring.cluster_map.state import MapState, MemberSpeaks, Ok
 
@@ -32,5 +33,8 @@ def apply(state: MapState, operation: Speaks) -> Ok | Refused:
     state.speaks[node] = said
     newest = min(state.speaks.get(other, (0, 0))[1] for other in state.members)
     state.cluster_version = max(cluster, newest)
+    if not state.cluster_name and state.cluster_version >= NAMES_OF_CLUSTERS:
+        # Whoever completes it: nobody else has that random number, and all nodes know it.
+        state.cluster_name = known.start
     state.changes.append(MemberSpeaks(node))
     return Ok(1)

@@ -262,6 +262,7 @@ _HEAD: Final = {
     "seeded": _FLAG,
     "speaks": _SPEAKS,
     "cluster_version": _NUMBER,
+    "cluster_name": _TEXT,
 }
 #: What the map remembers of requests, beside its state.
 REQUESTS: Final = "requests"
@@ -283,12 +284,15 @@ _FORMS: Final = {
 }
 #: Those of the state, in the order in which they are written.
 TABLES: Final = tuple(name for name in _FORMS if name != REQUESTS)
+#: What is not written as long as nothing is in it.
+LEFT_OUT_EMPTY: Final = ("cluster_name",)
 #: What maps of earlier releases do not say; without users, the map gets its first ones.
 LATER: Final[dict[str, object]] = {
     "digest": 0,
     "seeded": False,
     "speaks": [],
     "cluster_version": 0,
+    "cluster_name": "",
     "users": (),
     "grants": (),
     "vhost_limits": (),
@@ -299,8 +303,9 @@ LATER: Final[dict[str, object]] = {
 def head_of(state: MapState) -> dict[str, object]:
     """The head of a snapshot: what is said once of a map, and may change afterwards."""
     return {
-        name: cell.write(getattr(state, name)) if cell.write else getattr(state, name)
+        name: cell.write(value) if cell.write else value
         for name, cell in _HEAD.items()
+        if (value := getattr(state, name)) or name not in LEFT_OUT_EMPTY
     }
 
 

@@ -300,9 +300,9 @@ class Ok:
 #: The attributes that make up a map.
 TABLES: Final = (
     "bindings", "bindings_of_destination", "bindings_of_source", "changes", "claims",
-    "cluster_version", "digest", "era", "era_number", "exchanges", "fragments", "grants", "members",
-    "next_fragment", "objects_max", "queues", "seeded", "speaks", "user_limits", "users", "version",
-    "vhost_limits", "vhosts",
+    "cluster_name", "cluster_version", "digest", "era", "era_number", "exchanges", "fragments",
+    "grants", "members", "next_fragment", "objects_max", "queues", "seeded", "speaks",
+    "user_limits", "users", "version", "vhost_limits", "vhosts",
 )  # fmt: skip
 
 
@@ -334,6 +334,8 @@ class MapState:
         #: said so yet.
         self.speaks: dict[NodeId, tuple[int, int]] = {}
         self.cluster_version = 0
+        #: A random name, which tells it from other clusters; "": it has none yet.
+        self.cluster_name = ""
         self.next_fragment = 1
         self.claims: dict[QueueKey, Claim] = {}
         self.users: dict[str, User] = {}

@@ -11,6 +11,7 @@ from fedq.core.suspects import LastWords
 from fedq.core.versions import MINE, NEWEST, shown
 from fedq.shell.pb import peer_pb2 as pb
 from fedq.shell.peers import codec as peer_codec
+from fedq.shell.peers import hello as peer_hello
 from fedq.shell.peers.codec import decode_frame, encode_frame
 from fedq.shell.peers.malformed import MalformedFrameError
 from tests.property.peer_strategies import EVENT_MAX, KINDS, LAST_WORDS, any_message, messages_of
@@ -249,17 +250,17 @@ def test_the_largest_message_fits_a_frame() -> None:
 
 def test_raft_frames_and_introductions_survive_the_wire() -> None:
     assert peer_codec.decode_raft(peer_codec.encode_raft(b"\x00vote")) == b"\x00vote"
-    process = peer_codec.Process(Incarnation(7), "0123456789abcdef", 1_700_000_000_000)
-    hello = peer_codec.Hello(NodeId("n2"), process, {"peers": "n1, n2"})
-    assert peer_codec.decode_hello(peer_codec.encode_hello(hello)) == hello
+    process = peer_hello.Process(Incarnation(7), "0123456789abcdef", 1_700_000_000_000)
+    hello = peer_hello.Hello(NodeId("n2"), process, {"peers": "n1, n2"})
+    assert peer_hello.decode_hello(peer_hello.encode_hello(hello)) == hello
     newer = hello._replace(speaks=(NEWEST, NEWEST + 3), cluster=NEWEST + 1, nonce=b"n" * 16)
-    assert peer_codec.decode_hello(peer_codec.encode_hello(newer)) == newer
+    assert peer_hello.decode_hello(peer_hello.encode_hello(newer)) == newer
     # Releases before this one spoke one version.
     older = pb.Hello(version=3, node="n2").SerializeToString()
-    assert peer_codec.decode_hello(older).speaks == (3, 3)
+    assert peer_hello.decode_hello(older).speaks == (3, 3)
     with pytest.raises(MalformedFrameError):
         peer_codec.decode_raft(b"\xff")
     nameless = pb.Hello(version=NEWEST).SerializeToString()
-    for data in (b"\xff", b"", nameless, bytes(peer_codec.HELLO_BYTES_MAX + 1)):
+    for data in (b"\xff", b"", nameless, bytes(peer_hello.HELLO_BYTES_MAX + 1)):
         with pytest.raises(MalformedFrameError):
-            peer_codec.decode_hello(data)
+            peer_hello.decode_hello(data)

@@ -57,6 +57,7 @@ class FakeNode:
         self.stopped = False
         #: Whether its turn has room for another command of the log.
         self.has_room = True
+        self.named = ""
         #: The connections of clients that have logged in.
         self.opened: set[ConnectionId] = set()
         #: The clients of the server that told of them.
@@ -130,6 +131,10 @@ class FakeNode:
     @property
     def takes_commands(self) -> bool:
         return self.has_room
+
+    @property
+    def cluster_name(self) -> str:
+        return self.named
 
     def on_committed(self, command: bytes) -> None:
         self._take("on_committed", command)

@@ -90,11 +90,25 @@ def test_the_raft_mark_is_kept(tmp_path: Path) -> None:
     assert begin(tmp_path).raft == RaftMark(3, 17)
 
 
+def test_the_directory_belongs_to_the_cluster_that_it_was_first_of(tmp_path: Path) -> None:
+    (tmp_path / "journal").mkdir()
+    file = IdentityFile(tmp_path, NodeId("n1"), VOTERS)
+    assert file.cluster == ""
+    assert file.begin().cluster == ""
+    file.mark_cluster("c1")
+    file.mark_cluster("c1")
+    assert file.cluster == begin(tmp_path).cluster == "c1"
+    with pytest.raises(NodeFailure, match=r"belongs to cluster c1, .* is of cluster c2: give"):
+        file.mark_cluster("c2")
+    assert begin(tmp_path).cluster == "c1"
+
+
 @pytest.mark.parametrize(
     "content",
     [
         b"", b"[]", b"{}", b'{"format":0}', b'{"format":"2"}',
         b'{"format":1,"node":"n1","directory":"d"}',
+        b'{"format":1,"node":"n1","directory":"d","raft":[0,0],"starts":[],"cluster":7}',
     ],
 )  # fmt: skip
 def test_a_damaged_file_says_what_to_do(tmp_path: Path, content: bytes) -> None:

@@ -1,5 +1,6 @@
 """The node behind the Raft log."""
 
+from collections.abc import Callable
 from typing import cast
 
 import pytest
@@ -10,6 +11,26 @@ from fedq.shell.turn import Turn
 from tests.unit.shell.fakes import FakeNode
 
 
+def test_the_name_of_the_cluster_is_told_once() -> None:
+    node, told = FakeNode(), list[str]()
+    machine = MapMachine(node, _Turn(), told.append)  # type: ignore[arg-type]
+    machine.on_committed(b"one")
+    assert told == []
+    node.named = "c1"
+    machine.on_committed(b"two")
+    machine.on_committed(b"three")
+    assert told == ["c1"]
+
+
+class _Turn:
+    """A turn that takes every input at once."""
+
+    is_stopped = False
+
+    def input(self, method: Callable[..., None], *args: object) -> None:
+        method(*args)
+
+
 def test_a_command_that_this_release_fails_at_is_kept_out_of_the_log(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -18,7 +39,7 @@ def test_a_command_that_this_release_fails_at_is_kept_out_of_the_log(
     def fail(_: bytes) -> None:
         raise IndexError("a bug")
 
-    machine = MapMachine(FakeNode(), cast("Turn", None))
+    machine = MapMachine(FakeNode(), cast("Turn", None), lambda _: None)
     assert machine.knows(b"what is no command is refused by every node alike")
     monkeypatch.setattr(map_machine, "decode_command", fail)
     assert not machine.knows(b"one")

@@ -372,7 +372,7 @@ def test_a_connection_closed_within_a_fan_out_gets_its_bytes_first(as_pieces: bo
 def test_the_raft_log_drives_the_node_and_stops_with_it() -> None:
     async def scenario() -> None:
         driven = Driven()
-        machine = MapMachine(driven.node, driven.turn)
+        machine = MapMachine(driven.node, driven.turn, lambda _: None)
         machine.on_snapshot(machine.read_snapshot(ClusterMap().snapshot()))
         machine.on_committed(b"one")
         machine.on_leader(N2)
@@ -389,7 +389,7 @@ def test_the_raft_log_drives_the_node_and_stops_with_it() -> None:
 def test_a_turn_that_is_full_takes_no_command_of_the_log_and_the_next_one_does() -> None:
     async def scenario() -> None:
         driven = Driven()
-        machine = MapMachine(driven.node, driven.turn)
+        machine = MapMachine(driven.node, driven.turn, lambda _: None)
         machine.on_committed(b"one")
         driven.node.has_room = False
         assert not machine.takes_commands

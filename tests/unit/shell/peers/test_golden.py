@@ -25,18 +25,14 @@ from fedq.core.reader_messages import (
 )
 from fedq.core.suspects import LastWords, Suspect
 from fedq.shell.peers.codec import (
-    Hello,
-    Process,
-    Proof,
     decode_frame,
-    decode_hello,
     decode_raft,
     encode_frame,
-    encode_hello,
     encode_raft,
     frame_of,
     read_frame,
 )
+from fedq.shell.peers.hello import Hello, Process, Proof, decode_hello, encode_hello
 from fedq.shell.peers.longs import Long
 from tests.unit.golden import frames
 
@@ -252,6 +248,13 @@ def test_the_golden_introductions_still_read_and_are_still_written_alike() -> No
     golden = frames("peer-v7-hellos.frames")
     assert [encode_hello(hello) for hello in HELLOS] == golden
     assert [decode_hello(data) for data in golden] == HELLOS
+
+
+def test_the_golden_introduction_with_a_cluster_still_reads_and_is_still_written_alike() -> None:
+    hello = HELLOS[-1]._replace(speaks=(5, 12), cluster=12, belongs_to="0123456789abcdef")
+    (golden,) = frames("peer-v12-hellos.frames")
+    assert encode_hello(hello) == golden
+    assert decode_hello(golden) == hello
 
 
 def test_the_golden_wrapping_of_a_raft_frame_still_reads_and_is_still_written_alike() -> None:

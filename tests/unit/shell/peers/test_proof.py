@@ -9,7 +9,7 @@ from cryptography.hazmat.primitives.asymmetric import x25519
 from fedq.core.ids import Incarnation, NodeId
 from fedq.shell.config.certificates import CertificateError, make_authority, make_node_certificate
 from fedq.shell.config.values import CertificateFiles
-from fedq.shell.peers.codec import Hello, Process, Proof
+from fedq.shell.peers.hello import Hello, Process, Proof
 from fedq.shell.peers.proof import PeerProof
 
 N1, N2, N3 = NodeId("n1"), NodeId("n2"), NodeId("n3")

@@ -15,8 +15,8 @@ from fedq.shell.config.values import CertificateFiles
 from fedq.shell.pb import admin_pb2 as pb
 from fedq.shell.pb import admin_pb2_grpc
 from fedq.shell.peers.channel import HELLO_METADATA, open_channel, server_credentials
-from fedq.shell.peers.codec import Hello, Process, encode_hello
 from fedq.shell.peers.desk import PeerDesk
+from fedq.shell.peers.hello import Hello, Process, encode_hello
 from fedq.shell.peers.proof import PeerProof
 from fedq.shell.peers.questions import AskingPeer, ProofGuard
 from tests.unit.shell.fakes import run

@@ -9,8 +9,8 @@ import pytest
 
 from fedq.core.ids import Incarnation, NodeId
 from fedq.shell.peers.channel import LINK_METHOD, open_channel
-from fedq.shell.peers.codec import Hello, Process
 from fedq.shell.peers.desk import PeerDesk
+from fedq.shell.peers.hello import Hello, Process
 from fedq.shell.peers.stream import PeerStream
 from tests.unit.shell.fakes import run
 

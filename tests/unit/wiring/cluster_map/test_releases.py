@@ -1,5 +1,7 @@
 """The version that a cluster speaks rises with the last member that can, and never falls."""
 
+from dataclasses import replace
+
 from fedq.core.ids import Incarnation, NodeId
 from fedq.wiring.cluster_map.map import ClusterMap
 from fedq.wiring.cluster_map.operations_members import Speaks
@@ -61,3 +63,23 @@ def test_it_is_in_the_snapshot() -> None:
     other.restore(wired.map.snapshot())
     assert (other.cluster_version, other.speaks) == (6, {"a": (5, 6)})
     assert other.snapshot() == wired.map.snapshot()
+
+
+def test_the_cluster_has_a_name_of_its_own_once_all_know_of_such_and_keeps_it() -> None:
+    wired = Wired()
+    for number, node in enumerate("ab", 1):
+        wired.ok(replace(up(node), start=f"{number:016x}"))
+        wired.ok(says(node, 5, 11))
+    assert wired.map.cluster_name == ""
+    assert b"cluster_name" not in wired.map.snapshot(), "earlier releases would not know it"
+    wired.ok(says("a", 5, 12))
+    assert wired.map.cluster_name == ""
+    wired.ok(says("b", 5, 12))
+    assert wired.map.cluster_name == f"{2:016x}"
+    wired.ok(says("a", 5, 13))
+    wired.ok(says("b", 5, 13))
+    assert wired.map.cluster_version == 13
+    assert wired.map.cluster_name == f"{2:016x}"
+    other = ClusterMap()
+    other.restore(wired.map.snapshot())
+    assert other.cluster_name == f"{2:016x}"

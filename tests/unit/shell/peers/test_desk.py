@@ -1,0 +1,67 @@
+"""Who is let in at the desk: nodes of this cluster, and of no other one."""
+
+from fedq.core.ids import Incarnation, NodeId
+from fedq.shell.peers.desk import PeerDesk, agreed_settings
+from fedq.shell.peers.hello import Hello, Process
+
+VOTERS = {NodeId(name): "" for name in ("n1", "n2", "n3")}
+AGREED = agreed_settings(VOTERS, 1_000, 3_000)
+
+
+def hello(name: str, belongs_to: str) -> Hello:
+    process = Process(Incarnation(1), f"start of {name}", 0)
+    return Hello(NodeId(name), process, AGREED, belongs_to=belongs_to)
+
+
+class Desk:
+    """The desk of n1, whose data directory belongs to a cluster, and what it said."""
+
+    def __init__(self, belongs_to: str) -> None:
+        self.told: dict[str, str] = {}
+        self.ends: list[str] = []
+        self.desk = PeerDesk(hello("n1", ""), 3.0, lambda: 0.0, self.told.__setitem__)
+        self.desk.belongs_to = lambda: belongs_to
+        self.desk.on_foreign = self.ends.append
+
+
+def test_a_node_says_what_its_directory_belongs_to() -> None:
+    made = Desk("c1")
+    assert made.desk.asking().belongs_to == "c1"
+    assert made.desk.answer_to(hello("n2", "c1")).belongs_to == "c1"
+
+
+def test_nodes_of_one_cluster_and_those_that_do_not_know_are_let_in() -> None:
+    for mine, theirs in (("c1", "c1"), ("", "c1"), ("c1", ""), ("", "")):
+        assert Desk(mine).desk.judge(hello("n2", theirs)) is None
+
+
+def test_a_node_of_another_cluster_is_refused_with_what_to_do() -> None:
+    made = Desk("c1")
+    refusal = made.desk.judge(hello("n2", "c2"))
+    assert refusal is not None
+    assert refusal.is_lasting
+    assert not refusal.is_final
+    assert "the data directory of n2 belongs to cluster c2" in refusal.sentence
+    assert made.told["cluster n2"] == refusal.sentence
+    # One of three says nothing about who is wrong.
+    assert made.ends == []
+    assert made.desk.judge(hello("n3", "c1")) is None
+
+
+def test_a_node_whose_directory_is_not_that_of_most_others_ends() -> None:
+    made = Desk("c1")
+    made.desk.judge(hello("n2", "c2"))
+    made.desk.judge(hello("n2", "c2"))
+    assert made.ends == []
+    made.desk.judge(hello("n3", "c2"))
+    [sentence] = made.ends
+    assert "this data directory belongs to cluster c1" in sentence
+    assert "No message in it was touched" in sentence
+
+
+def test_a_node_with_the_right_directory_counts_no_more_as_a_foreigner() -> None:
+    made = Desk("c1")
+    made.desk.judge(hello("n2", "c2"))
+    made.desk.judge(hello("n2", "c1"))
+    made.desk.judge(hello("n3", "c2"))
+    assert made.ends == []
