@@ -9,10 +9,17 @@ them than messages.
 
 from collections import deque
 from collections.abc import Container, Iterable, Sequence, Sized
-from typing import Final, Protocol
+from typing import Final, NamedTuple, Protocol
 
 #: Positions beyond twice the messages, from which on those are forgotten whose messages are gone.
 _SPARE: Final = 1_024
+
+
+class Mark(NamedTuple):
+    """What a copy holds at some time: the highest position, how many came that are kept singly."""
+
+    top: int
+    arrived: int
 
 
 class _Here(Sized, Container[int], Protocol):

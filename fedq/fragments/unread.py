@@ -20,7 +20,7 @@ from fedq.core.message import FLAG_PERSISTENT
 from fedq.core.ranges import Range, to_ranges
 from fedq.fragments.beginnings import SINGLE
 from fedq.journal.decoding import Outline
-from fedq.journal.events import Enqueue, Group, Note, Single
+from fedq.journal.events import Enqueue, Group, Note, Publishers, Single
 from fedq.journal.records import NOTE_CAME
 
 #: A batch of which less than one part in so many is left is read, so that its bytes can go.
@@ -268,14 +268,22 @@ def _holds_persistent(outline: Outline) -> bool:
 
 
 def singles_of(record: Single | Group | Outline) -> Sequence[Single | Outline]:
-    """What a record is made of; new messages with nothing but their time stay as they came."""
+    """What a record is made of; new messages stay as they came.
+
+    But for those of which more is said than when they came, and who published them.
+    """
     if not isinstance(record, Group):
         return (record,)
-    if len(record.records) == 2:
-        came, note = record.records
-        if isinstance(came, Enqueue) and isinstance(note, Note) and note.what == NOTE_CAME:
-            return (_outline_of(came), note) if came.messages else record.records
-    return record.records
+    records = record.records
+    came = records[0] if 2 <= len(records) <= 3 else None
+    if not isinstance(came, Enqueue) or not came.messages:
+        return records
+    return (_outline_of(came), *records[1:]) if all(map(_leaves_unread, records[1:])) else records
+
+
+def _leaves_unread(record: Single) -> bool:
+    """Whether what is said of new messages is kept apart from them."""
+    return isinstance(record, Publishers) or (isinstance(record, Note) and record.what == NOTE_CAME)
 
 
 def _outline_of(record: Enqueue) -> Outline:

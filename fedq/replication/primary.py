@@ -41,7 +41,13 @@ from fedq.core.limits import (
 )
 from fedq.core.peer_messages import CopyChunk, CopyStart, Replicate
 from fedq.core.ranges import Range, is_in, minus, to_ranges
-from fedq.journal.records import NOTES_THAT_CHANGE, encode_copy, encode_with_notes
+from fedq.journal.events import ALL, PublisherMark
+from fedq.journal.records import (
+    NOTES_THAT_CHANGE,
+    encode_copy,
+    encode_publishers,
+    encode_with_notes,
+)
 
 WAITING, COPYING, STREAMING = 0, 1, 2
 STATE_NAMES = ("waiting", "copying", "streaming")
@@ -251,10 +257,12 @@ class PrimaryReplication:
         origins: Mapping[Origin, int],
         last: int,
         now_ms: int,
+        publishers: Mapping[str, PublisherMark] | None = None,
     ) -> None:
         """Takes a backup's offer of what it holds: from here on it follows, and gets what it lacks.
 
         `here`: the positions that it is to have. Ranges are compared, not messages.
+        `publishers`: what was taken of those with names when the reign began.
         """
         if node not in self.backups:
             return
@@ -268,6 +276,8 @@ class PrimaryReplication:
         self.backups[node] = progress
         self.awaited.pop(node, None)
         known = encode_copy(self.fragment_id, self.reign, [], [], origins)
+        if publishers:
+            known += encode_publishers(self.fragment_id, self.reign, last, ALL, publishers)
         self._send(node, CopyStart(self.fragment_id, self.reign, copy, last, dropped, known))
 
     def pump_copies(self, messages: Mapping[int, bytes], notes: Notes, now_ms: int) -> None:

@@ -7,7 +7,8 @@ import pytest
 from fedq.amqp.content import encode_properties
 from fedq.amqp.methods import ConfirmSelect, ConfirmSelectOk, QueueDeclare, QueueDeclareOk
 from fedq.amqp.values import FieldTable
-from fedq.fragments.replica import Mark, Replica
+from fedq.fragments.leaving import Mark
+from fedq.fragments.replica import Replica
 from tests.unit.amqp.wire import publish
 from tests.unit.node.harness import Cluster, Host
 from tests.unit.node.uncompiled import only_uncompiled
