@@ -162,11 +162,10 @@ class PublishFlow:
         What is right before a wrong one becomes a run of its own, and goes on its way.
         """
         route, bits, messages = batch[place]
-        if self.state.map.cluster_version < NAMED_PUBLISHERS:
+        if not self.state.all_speak(NAMED_PUBLISHERS):
             text = (
-                f"publishers with names ('{PUBLISHER}') need version {NAMED_PUBLISHERS} of what "
-                f"nodes say to each other, and the cluster speaks {self.state.map.cluster_version}:"
-                " update all nodes, or publish without a name"
+                f"publishers with names ('{PUBLISHER}') need all nodes to speak version "
+                f"{NAMED_PUBLISHERS}: update those that do not, or publish without a name"
             )
             raise ChannelViolation(PRECONDITION_FAILED, text, BASIC, BASIC_PUBLISH)
         wrong = self.names.fault_in(messages)
