@@ -9,6 +9,13 @@ import struct
 from collections.abc import Mapping, Sequence
 from typing import Final, TypeAlias
 
+from fedq.amqp.named_publishes import (
+    PUBLISHER,
+    SEQUENCE,
+    likely_place,
+    place_of_sequence,
+    without_sequence,
+)
 from fedq.amqp.spec import (
     BASIC,
     BASIC_PUBLISH,
@@ -35,6 +42,7 @@ from fedq.core.message import (
     FLAG_COPIES,
     FLAG_DIRECT_REPLY,
     FLAG_EXPIRES,
+    FLAG_NAMED,
     FLAG_PERSISTENT,
     FLAG_PRIORITY,
     FLAG_USER,
@@ -115,18 +123,28 @@ def checked_flags(properties: bytes, checked: dict[bytes, int]) -> int:
     `ConnectionViolation` 501 for a list that is too long.
     """
     flags = checked.get(properties)
-    if flags is None:
-        if len(properties) > PROPERTIES_BYTES_MAX:
-            text = (
-                f"basic.publish: a property list of {len(properties)} bytes: at most "
-                f"{PROPERTIES_BYTES_MAX}; send what is large in the body"
-            )
-            raise ConnectionViolation(FRAME_ERROR, text, BASIC, BASIC_PUBLISH)
-        flags = message_flags(properties)
-        if len(properties) <= CHECKED_BYTES_MAX:
-            if len(checked) >= CHECKED_MAX:
-                checked.clear()
-            checked[properties] = flags
+    if flags is not None:
+        return flags
+    known_by, place = properties, likely_place(properties)
+    if place >= 0:
+        # Lists of a publisher with a name differ in the number alone.
+        known_by = without_sequence(properties, place)
+        flags = checked.get(known_by)
+        if flags is not None:
+            return flags
+    if len(properties) > PROPERTIES_BYTES_MAX:
+        text = (
+            f"basic.publish: a property list of {len(properties)} bytes: at most "
+            f"{PROPERTIES_BYTES_MAX}; send what is large in the body"
+        )
+        raise ConnectionViolation(FRAME_ERROR, text, BASIC, BASIC_PUBLISH)
+    flags = message_flags(properties)
+    if place >= 0 and place_of_sequence(properties) != place:
+        known_by = properties
+    if len(properties) <= CHECKED_BYTES_MAX:
+        if len(checked) >= CHECKED_MAX:
+            checked.clear()
+        checked[known_by] = flags
     return flags
 
 
@@ -144,6 +162,8 @@ def _walk(properties: bytes) -> tuple[int, int]:
         headers, at = decode_table(properties, at)
         if "CC" in headers or "BCC" in headers:
             flags |= FLAG_COPIES
+        if PUBLISHER in headers or SEQUENCE in headers:
+            flags |= FLAG_NAMED
     if present & 0x1000:
         flags |= FLAG_PERSISTENT if properties[at] == _PERSISTENT_MODE else 0
         at += 1

@@ -190,6 +190,11 @@ STREAM_FILTERS_MAX: Final = 512
 STREAM_NAMES_MAX: Final = 1_000
 #: And readers with names, on all nodes.
 STREAM_MEMBERS_MAX: Final = 20_000
+#: Publishers with names that a fragment remembers; ranges of what it refused of one of them.
+PUBLISHERS_KNOWN_MAX: Final = 1_024
+PUBLISHER_REFUSED_MAX: Final = 64
+#: The highest sequence of a publisher with a name.
+SEQUENCE_MAX: Final = (1 << 63) - 1
 #: Where several nodes have consumers: how much work fast ones may have waiting with them, and how
 #: long messages wait for somebody to have room before all are given more. In milliseconds.
 KEEP_UP_MS_MAX: Final = 25

@@ -34,9 +34,13 @@ FLAG_DIED: Final = 0x80
 FLAG_BAD_EXPIRATION: Final = 0x100
 #: Its `reply_to` is the direct reply-to pseudo queue, which is replaced.
 FLAG_DIRECT_REPLY: Final = 0x200
+#: Its headers name its publisher, or a sequence of one (docs/adr/0078).
+FLAG_NAMED: Final = 0x400
 
 #: Flags of publishes that need a look of their own before they are routed.
-FLAGS_OF_NOTE: Final = FLAG_COPIES | FLAG_USER | FLAG_DIRECT_REPLY | FLAG_BAD_EXPIRATION
+FLAGS_OF_NOTE: Final = (
+    FLAG_COPIES | FLAG_USER | FLAG_DIRECT_REPLY | FLAG_BAD_EXPIRATION | FLAG_NAMED
+)
 
 _HEAD: Final = struct.Struct(">BHI")
 HEAD_SIZE: Final = _HEAD.size

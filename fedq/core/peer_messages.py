@@ -12,52 +12,17 @@ message of another reign than the receiver's is stale and dropped.
 
 from typing import Final, NamedTuple, TypeAlias
 
-from fedq.core.ids import FragmentId, Incarnation, MapVersion, NodeId, Origin, QueueKey
+from fedq.core.ids import FragmentId, Incarnation, MapVersion, NodeId, QueueKey
 from fedq.core.mending_messages import Bodies as Bodies
 from fedq.core.mending_messages import BodiesWanted as BodiesWanted
+from fedq.core.publish_messages import NamedRun as NamedRun
+from fedq.core.publish_messages import PublishAtomic as PublishAtomic
+from fedq.core.publish_messages import PublishBatch as PublishBatch
+from fedq.core.publish_messages import PublishDone as PublishDone
 from fedq.core.ranges import Range
 from fedq.core.reader_messages import ReadAs as ReadAs
 from fedq.core.reader_messages import ReadTurn as ReadTurn
 from fedq.core.suspects import LastWords
-
-# --- publishing into a fragment held elsewhere -----------------------------------------------
-
-
-class PublishBatch(NamedTuple):
-    """Messages for a fragment, numbered `first`, `first + 1`, … by their origin."""
-
-    fragment: FragmentId
-    reign: int
-    origin: Origin
-    first: int
-    #: Sent before, to an earlier primary: consumers may have seen these messages.
-    resent: bool
-    messages: list[bytes]
-
-
-class PublishDone(NamedTuple):
-    """Every message of the receiver up to number `through` is committed (cumulative)."""
-
-    fragment: FragmentId
-    reign: int
-    through: int
-    #: Numbers up to `through` that the queue's policy turned away: they are nowhere.
-    refused: list[int]
-
-
-class PublishAtomic(NamedTuple):
-    """A transaction on one fragment: its publishes and settlements take effect together."""
-
-    fragment: FragmentId
-    reign: int
-    origin: Origin
-    first: int
-    resent: bool
-    messages: list[bytes]
-    acknowledged: list[int]
-    requeued: list[int]
-    rejected: list[int]
-
 
 # --- consuming from a fragment held elsewhere -----------------------------------------------
 

@@ -34,6 +34,8 @@ PARTED: Final = 11
 ADOPTING: Final = 11
 #: From which one on a cluster has a name of its own (docs/adr/0074).
 NAMES_OF_CLUSTERS: Final = 12
+#: From which one on publishers may have names (docs/adr/0078).
+NAMED_PUBLISHERS: Final = 12
 
 #: Oldest and newest.
 Range = tuple[int, int]

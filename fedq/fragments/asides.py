@@ -12,6 +12,7 @@ from collections.abc import Iterable
 from fedq.core.ids import NodeId, Origin
 from fedq.core.message import FLAG_PERSISTENT
 from fedq.core.policy import QUARANTINED
+from fedq.fragments.arrivals import Named
 from fedq.fragments.fragment import Fragment
 from fedq.fragments.holders import DEAD, DELAYED
 from fedq.fragments.outbox import Owed
@@ -53,7 +54,9 @@ def note_asides(fragment: Fragment, positions: list[int]) -> None:
     fragment.record_note(tracked, NOTE_DEAD, dict.fromkeys(positions, QUARANTINED))
 
 
-def publish_aside(fragment: Fragment, origin: Origin, number: int, message: bytes) -> int | None:
+def publish_aside(
+    fragment: Fragment, origin: Origin, number: int, message: bytes, named: Named | None
+) -> int | None:
     """Takes a publish, and confirms it, but sets it aside; its position, unless it is known."""
     position = None
     if number > fragment.origins.get(origin, 0):
@@ -61,7 +64,8 @@ def publish_aside(fragment: Fragment, origin: Origin, number: int, message: byte
         position = publish_private_aside(fragment, message)
         lasting = message[0] & FLAG_PERSISTENT != 0
         notes = {NOTE_DEAD: {position: QUARANTINED}}
-        fragment.recorder.enqueue(position, origin, number, [message], False, lasting, notes)
+        news = fragment.news_of(named, 1) if named is not None else None
+        fragment.recorder.enqueue(position, origin, number, [message], False, lasting, notes, news)
     fragment.out.owed.append(Owed(fragment.last, origin, number, ()))
     return position
 

@@ -6,6 +6,7 @@ fragment (`check`).
 """
 
 from collections.abc import Mapping, Sequence
+from typing import Final
 
 from fedq.core.ids import FragmentId, NodeId, Origin, first_position
 from fedq.core.message import FLAG_PERSISTENT
@@ -16,6 +17,7 @@ from fedq.fragments.beginnings import KnownNotes, split
 from fedq.fragments.fresh import Fresh
 from fedq.fragments.holders import DYING
 from fedq.fragments.in_flight import InFlight
+from fedq.fragments.known_publishers import KnownPublishers
 from fedq.fragments.moves import Going
 from fedq.fragments.outbox import FragmentOut
 from fedq.fragments.recorder import Recorder, SparingRecorder
@@ -29,6 +31,9 @@ from fedq.journal.notes import Notes
 from fedq.journal.records import NOTE_CAME, NOTE_EXPIRES, NOTE_RETURNS
 from fedq.journal.steps import forget_within
 
+#: Beyond all positions.
+EVERYTHING: Final = 1 << 62
+
 
 def _line_for(policy: QueuePolicy) -> Fresh:
     if policy.stream is not None:
@@ -41,8 +46,8 @@ class Contents:
 
     __slots__ = (
         "bytes_held", "dropped", "dying", "expires", "fragment_id", "fresh", "handed_out",
-        "in_flight", "last", "log", "origins", "out", "policy", "recorder", "refuses", "reign",
-        "returned", "seen_through", "shut", "singly", "tracked",
+        "in_flight", "last", "log", "origins", "out", "policy", "publishers", "recorder", "refuses",
+        "reign", "returned", "safe", "seen_through", "shut", "singly", "tracked",
     )  # fmt: skip
 
     def __init__(
@@ -84,6 +89,10 @@ class Contents:
         self.dying: list[tuple[int, int, int]] = []
         #: Highest publish number taken from each origin.
         self.origins: dict[Origin, int] = dict(origins or {})
+        #: What was taken of publishers with names; None: there was none.
+        self.publishers: KnownPublishers | None = None
+        #: Up to which position messages may be handed out: what is committed, if that matters.
+        self.safe = EVERYTHING
         self.last: int = first_position(reign)
         self.bytes_held = self.handed_out = 0
         #: How many messages the policy dropped that had no dead-letter exchange to go to.
@@ -141,16 +150,31 @@ class Contents:
 
     @property
     def at_hand(self) -> int:
-        """How many of them can be taken before something has to be read from the disk.
+        """How many of them may be taken, before something has to be read from the disk.
 
         Where something has, no more than some of those are counted that are kept singly.
         """
+        return self.readable if self.safe >= self.last else self._safe_at_hand()
+
+    @property
+    def readable(self) -> int:
+        """How many stand before what has to be read from the disk, committed or not."""
         fresh, tracked = self.fresh, self.tracked
         if tracked is None or not tracked.ready_count:
             return fresh.at_hand
         if fresh.stowed_count:
             return fresh.at_hand + tracked.ready_before(fresh.first_stowed)
         return fresh.at_hand + tracked.ready_count
+
+    def _safe_at_hand(self) -> int:
+        """As `at_hand`, of those that may be handed out; of some singles, one at least if any."""
+        fresh, tracked, stop = self.fresh, self.tracked, self.safe + 1
+        if fresh.stowed_count:
+            stop = min(stop, fresh.first_stowed)
+        found = fresh.at_hand_before(stop)
+        if tracked is not None and tracked.ready_count:
+            found += tracked.ready_before(stop)
+        return found
 
     @property
     def ready_bytes(self) -> int:
@@ -186,7 +210,7 @@ class Contents:
     @property
     def must_read(self) -> bool:
         """Whether messages are ready, and the next one has to be read from the disk."""
-        return self.fresh.stowed_count > 0 and not self.at_hand
+        return self.fresh.stowed_count > 0 and not self.readable
 
     @property
     def unacked_count(self) -> int:

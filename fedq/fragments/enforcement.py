@@ -105,7 +105,7 @@ def _room_to_die(fragment: Fragment) -> int:
     """
     if not fragment.fresh.stowed_count or fragment.policy.dead_letter_exchange is None:
         return fragment.ready_count
-    return min(fragment.at_hand, DEAD_LETTERS_MAX - len(fragment.out.dead))
+    return min(fragment.readable, DEAD_LETTERS_MAX - len(fragment.out.dead))
 
 
 def is_too_long(fragment: Fragment) -> bool:

@@ -53,6 +53,8 @@ def of_fragment(fragment: Fragment) -> int:
         size += fresh.index_bytes
     if fragment.log is not None:
         size += len(fragment.log.came) * _NOTE
+    if fragment.publishers is not None:
+        size += fragment.publishers.bytes_held
     size += fragment.messages.runs_held * _RUN
     if fresh.stowed_count:
         size += fresh.run_count * _LINE_RUN
@@ -73,7 +75,7 @@ def of_replica(replica: Replica) -> int:
     size = replica.bytes_in_memory + (on_disk >> _STOWED_SHIFT)
     size += replica.count_read * (MESSAGE + _SINGLE)
     size += replica.count_unread * _UNREAD
-    size += len(replica.came) * _NOTE
+    size += len(replica.came) * _NOTE + replica.publishing.bytes_held
     return size + sum(map(_of_notes, replica.notes.values()))
 
 

@@ -20,13 +20,14 @@ Invariants (held by `check`):
 * a publish of an origin is taken once, however often it is sent (`origins`).
 
 A message may be handed out before it is committed (docs/adr/0006): waiting would cost a round
-trip per message and protects nobody, since an unconfirmed publish may be lost anyhow.
+trip per message and protects nobody, since an unconfirmed publish may be lost anyhow. Where there
+are publishers with names it waits (`safe`): what one repeats must not have been seen.
 """
 
 from collections.abc import Iterable, Sequence
 
-from fedq.core.ids import NodeId, Origin
-from fedq.core.message import FLAG_DELAYED, FLAG_EXPIRES, FLAG_PERSISTENT, FLAG_SEEN, body_size
+from fedq.core.ids import NodeId
+from fedq.core.message import body_size
 from fedq.core.policy import EXPIRED, REJECTED, RETURNED_TOO_OFTEN
 from fedq.core.ranges import (
     Range,
@@ -39,18 +40,15 @@ from fedq.core.ranges import (
     to_ranges,
     within,
 )
-from fedq.core.weights import weigh
-from fedq.fragments.beginnings import SINGLE, KnownNotes
+from fedq.fragments.contents import EVERYTHING
 from fedq.fragments.holders import DEAD, DYING
 from fedq.fragments.moves import Going, Taken
-from fedq.fragments.outbox import Owed
 from fedq.fragments.runs import ON_DISK, RUN_MAX
 from fedq.fragments.sized import SizedFresh
-from fedq.fragments.streams import StreamLog, as_kept, sizes_of
 from fedq.fragments.tracked import TrackedMessages
 from fedq.fragments.unread_returns import UnreadReturns
 from fedq.journal.notes import table_of
-from fedq.journal.records import NOTE_CAME, NOTE_DEAD, NOTE_RETURNS
+from fedq.journal.records import NOTE_DEAD, NOTE_RETURNS
 
 
 class Fragment(UnreadReturns):
@@ -58,119 +56,33 @@ class Fragment(UnreadReturns):
 
     __slots__ = ()
 
-    # --- publishes ---------------------------------------------------------------------------
-
-    def publish(
-        self, origin: Origin, first: int, messages: Sequence[bytes], resent: bool = False,
-        unix_ms: int = 0,
-    ) -> None:  # fmt: skip
-        """Enqueues publishes `first`, `first + 1`, … of an origin; those known are left out.
-
-        A fragment that `refuses` cannot tell which of the known ones it had refused before a
-        failover: they are refused (again), so that nothing is confirmed that is nowhere.
-        """
-        through = first + len(messages) - 1
-        known = self.origins.get(origin, 0)
-        doubtful: tuple[int, ...] = ()
-        if known >= first:
-            if self.refuses:
-                doubtful = tuple(range(first, min(known, through) + 1))
-            messages = messages[known + 1 - first :]
-            first = known + 1
-        if messages:
-            self.origins[origin] = through
-            self._enqueue(origin, first, messages, resent, unix_ms)
-        self.out.owed.append(Owed(self.last, origin, through, doubtful))
-
-    def take_number(self, origin: Origin, number: int) -> None:
-        """Takes a number for a transaction without publishes: if sent again, it is known."""
-        self.origins[origin] = number
-        self.last += 1
-        self.recorder.origin(self.last, origin, number)
-        self.out.owed.append(Owed(self.last, origin, number, ()))
-
-    def refuse(self, origin: Origin, first: int, count: int) -> None:
-        """Refuses publishes that the policy turns away; their publisher hears so."""
-        through = first + count - 1
-        self.origins[origin] = max(through, self.origins.get(origin, 0))
-        refused = tuple(range(first, through + 1))
-        self.out.owed.append(Owed(self.last, origin, through, refused))
-
-    def _enqueue(
-        self, origin: Origin, number: int, messages: Sequence[bytes], resent: bool, unix_ms: int
-    ) -> None:
-        log = self.log
-        if log is not None:
-            # Whoever reads it has a place of its own: who has seen what is not the stream's matter.
-            messages, resent = as_kept(messages), False
-        size, flags = weigh(messages)
-        if log is not None:
-            log.add(self.last + 1, sizes_of(messages), size, unix_ms)
-        notes = self._add(messages, size, flags, resent, unix_ms)
-        if log is not None and (came := log.note(self.last - len(messages) + 1, unix_ms)):
-            notes = {NOTE_CAME: {self.last - len(messages) + 1: came}}
-        lasting = flags & FLAG_PERSISTENT != 0
-        self.recorder.enqueue(self.last, origin, number, messages, resent, lasting, notes)
-
-    def keep_times(self, log: StreamLog, lost: Sequence[Range]) -> None:
-        """Notes of others when messages of a stream came that are lost."""
-        moved = log.move_notes(lost, self.fresh)
-        if moved:
-            self.last += 1
-            self.recorder.note(self.last, NOTE_CAME, moved, True, True)
-
-    def thin_out_times(self, log: StreamLog) -> None:
-        """Lets go of some of the notes of when messages of a stream came, if there are too many."""
-        changed = log.thin_out_notes()
-        if changed:
-            self.last += 1
-            self.recorder.note(self.last, NOTE_CAME, changed, True, True)
-
-    def publish_private(self, messages: Sequence[bytes], unix_ms: int = 0) -> None:
-        """Enqueues into a private queue: no origin, no record, no confirm to wait for."""
-        size, flags = weigh(messages)
-        self._add(messages, size, flags, False, unix_ms)
-
-    def _add(
-        self, messages: Sequence[bytes], size: int, flags: int, resent: bool, unix_ms: int
-    ) -> KnownNotes:
-        """Adds new messages to the line; returns the notes about them."""
-        first = self.last + 1
-        self.last += len(messages)
-        self.bytes_held += size
-        if not (self.singly or resent or flags & SINGLE):
-            self.fresh.add(first, messages, flags & FLAG_PERSISTENT != 0)
-            if self.expires or flags & FLAG_EXPIRES:
-                return self.make_tracked().make_deadlines(first, messages, flags, unix_ms)
-            return {}
-        tracked = self.make_tracked()
-        tracked.add(first, messages)
-        if resent:
-            tracked.redelivered.update(range(first, self.last + 1))
-        elif flags & FLAG_SEEN:
-            tracked.redelivered.update(p for p, m in enumerate(messages, first) if m[0] & FLAG_SEEN)
-        if self.expires or flags & (FLAG_EXPIRES | FLAG_DELAYED):
-            return tracked.make_appointments(first, messages, unix_ms)
-        return {}
-
     # --- takers ------------------------------------------------------------------------------
 
-    def take(self, taker: NodeId, amount: int, settled: bool = False) -> Taken:
+    def take(
+        self, taker: NodeId, amount: int, settled: bool = False, safe: int | None = None
+    ) -> Taken:
         """Hands up to `amount` ready messages to a taker, the next ones in line (`at_hand`).
 
         `settled`: its consumers acknowledge by receiving (no-ack), so they are gone at once.
+        `safe`: up to which position, if not as for all.
         """
         fresh, tracked = self.fresh, self.tracked
+        if safe is None:
+            safe = self.safe
+        stop = safe + 1 if safe < self.last else None
         pieces: list[range] = []
         messages: list[bytes] = []
         redelivered: list[int] = []
         going = Going() if settled else None
         while (left := amount - len(messages)) > 0:
             single = tracked.next() if tracked is not None and tracked.ready_count else None
+            if stop is not None and single is not None and single >= stop:
+                single = None
             if single is not None and not (fresh.count and fresh.first < single):
-                part = self._take_singles(taker, left, pieces, redelivered, going)
-            elif fresh.at_hand:
-                part = self._take_fresh(taker, left, single, pieces, redelivered, going)
+                part = self._take_singles(taker, left, stop, pieces, redelivered, going)
+            elif fresh.at_hand and (stop is None or fresh.first < stop):
+                before = single if single is not None else stop
+                part = self._take_fresh(taker, left, before, pieces, redelivered, going)
             else:
                 break
             messages = [*messages, *part] if messages else part
@@ -198,12 +110,18 @@ class Fragment(UnreadReturns):
         return told
 
     def _take_singles(
-        self, taker: NodeId, amount: int, pieces: list[range], redelivered: list[int],
-        going: Going | None,
+        self, taker: NodeId, amount: int, stop: int | None, pieces: list[range],
+        redelivered: list[int], going: Going | None,
     ) -> list[bytes]:  # fmt: skip
-        """Takes the next messages that are kept singly, as long as none in a run is before them."""
+        """Takes the next messages that are kept singly, as long as none in a run is before them.
+
+        `stop`: and none of them is at or behind this position.
+        """
         fresh, tracked = self.fresh, self.make_tracked()
-        positions, messages = tracked.take(amount, fresh.first if fresh.count else None)
+        before = fresh.first if fresh.count else None
+        if stop is not None and (before is None or stop < before):
+            before = stop
+        positions, messages = tracked.take(amount, before)
         pieces += [range(first, last + 1) for first, last in to_ranges(positions)]
         seen, seen_through = tracked.redelivered, self.seen_through
         if seen or seen_through:
@@ -468,7 +386,7 @@ class Fragment(UnreadReturns):
             positions = self._take_size(amount, size)
             tracked = self.tracked
         else:
-            positions = sorted(self.take(DEAD, amount).positions)
+            positions = sorted(self.take(DEAD, amount, safe=EVERYTHING).positions)
             tracked = self.single_out(positions)
         if tracked is not None:
             self._dead_letter(tracked, positions, reason)

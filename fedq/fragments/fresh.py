@@ -104,6 +104,17 @@ class Fresh(Line):
             run.left -= taken
         return first, part, run.persistent
 
+    def at_hand_before(self, stop: int) -> int:
+        """How many messages stand before a position that can be taken without reading."""
+        found = self.at_hand
+        for index in range(len(self._runs) - 1, self._head - 1, -1):
+            run = self._runs[index]
+            if run.last < stop:
+                break
+            if not run.stowed:
+                found -= run.left - max(0, stop - run.first)
+        return max(found, 0)
+
     def _drop_first(self) -> None:
         runs = self._runs
         self._head += 1

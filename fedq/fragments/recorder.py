@@ -12,12 +12,15 @@ from itertools import groupby
 from fedq.core.ids import FragmentId, Origin
 from fedq.core.message import is_persistent
 from fedq.core.ranges import Range
+from fedq.fragments.known_publishers import News
 from fedq.fragments.outbox import FragmentOut, RecordOut
+from fedq.journal.events import ALL, SOME, PublisherMark
 from fedq.journal.records import (
     encode_copy,
     encode_enqueue,
     encode_group,
     encode_note,
+    encode_publishers,
     encode_readers,
     encode_seen,
     encode_settle,
@@ -42,9 +45,12 @@ class Recorder:
 
     def enqueue(
         self, last: int, origin: Origin, number: int, messages: Sequence[bytes], resent: bool,
-        persistent: bool, notes: Mapping[int, Mapping[int, int]],
+        persistent: bool, notes: Mapping[int, Mapping[int, int]], news: News | None = None,
     ) -> None:  # fmt: skip
-        """Records messages that end at position `last`, with the notes about them, as one."""
+        """Records messages that end at position `last`, with the notes about them, as one.
+
+        `news`: who published them, if it is a publisher with a name.
+        """
         if not self.active:
             return
         first = last - len(messages) + 1
@@ -53,6 +59,10 @@ class Recorder:
         )
         if notes:
             data = encode_with_notes(self._fragment_id, self._reign, data, last, notes)
+        if news is not None:
+            marks = {news.publisher: news.mark}
+            data += encode_publishers(self._fragment_id, self._reign, last, SOME, marks)
+            data = encode_group(self._fragment_id, self._reign, data)
         journal = persistent and self.durable
         self._out.records.append(RecordOut(last, first, last, data, journal, journal))
 
@@ -86,6 +96,12 @@ class Recorder:
         """Records where named readers go on, which is no event."""
         if self.active:
             data = encode_readers(self._fragment_id, self._reign, last, whole, places)
+            self._append(last, data, True)
+
+    def publishers(self, last: int, marks: Mapping[str, PublisherMark]) -> None:
+        """Records all that was taken of publishers with names, which is no event."""
+        if self.active:
+            data = encode_publishers(self._fragment_id, self._reign, last, ALL, marks)
             self._append(last, data, True)
 
     def _append(self, last: int, data: bytes, journal: bool) -> None:
@@ -124,7 +140,7 @@ class SparingRecorder(Recorder):
 
     def enqueue(
         self, last: int, origin: Origin, number: int, messages: Sequence[bytes], resent: bool,
-        persistent: bool, notes: Mapping[int, Mapping[int, int]],
+        persistent: bool, notes: Mapping[int, Mapping[int, int]], news: News | None = None,
     ) -> None:  # fmt: skip
         """Records each stretch of persistent messages as one."""
         if not self.active:
@@ -138,7 +154,8 @@ class SparingRecorder(Recorder):
             end = position + len(part) - 1
             if is_kept:
                 about = _within(notes, position, end)
-                super().enqueue(end, origin, number, part, resent, True, about)
+                until = _until(news, last - end) if news is not None else None
+                super().enqueue(end, origin, number, part, resent, True, about, until)
             else:
                 self._leave_out(end)
             position, number = end + 1, number + len(part)
@@ -170,6 +187,14 @@ class SparingRecorder(Recorder):
     def _leave_out(self, last: int) -> None:
         if self.active:
             self._out.records.append(RecordOut(last, 0, 0, b"", False, False))
+
+
+def _until(news: News, before: int) -> News:
+    """What is to be said with the message that is so many before the last one."""
+    publisher, mark, last = news
+    # Where refused ones are repeated, more was taken before.
+    highest = mark.highest - before if mark.highest == last else mark.highest
+    return News(publisher, mark._replace(highest=highest), last - before)
 
 
 def _within(

@@ -18,13 +18,26 @@ from fedq.core.ranges import Range, within
 from fedq.fragments.applied import Applied, Mark, is_copy
 from fedq.fragments.batch import Batch
 from fedq.fragments.beginnings import SINGLE
+from fedq.fragments.copied_publishers import CopiedPublishers
 from fedq.fragments.leaving import Leaving
+from fedq.fragments.origins import forget_origins
 from fedq.fragments.positions import Positions
 from fedq.fragments.stowed import StowedRanges, Stretch
 from fedq.fragments.tracked import oldest_persistent
 from fedq.fragments.unread import Unread, singles_of
 from fedq.journal.decoding import Outline, outlines
-from fedq.journal.events import Copy, Enqueue, Group, Note, Readers, Seen, Settle, Single
+from fedq.journal.events import (
+    ALL,
+    Copy,
+    Enqueue,
+    Group,
+    Note,
+    Publishers,
+    Readers,
+    Seen,
+    Settle,
+    Single,
+)
 from fedq.journal.notes import Notes, forget_between, forget_notes, take_notes
 from fedq.journal.records import NOTE_CAME, NOTE_EXPIRES, NOTES_THAT_CHANGE
 from fedq.journal.steps import Steps
@@ -35,8 +48,8 @@ class Replica:
 
     __slots__ = (
         "_ahead", "_doubtful", "_read", "_read_bytes", "_to_stow", "_to_write", "_top", "_unread",
-        "came", "durable", "edits", "fragment_id", "notes", "origins", "readers", "scratched",
-        "seen", "sorted", "stowed",
+        "came", "durable", "edits", "fragment_id", "notes", "origins", "publishing", "readers",
+        "scratched", "seen", "sorted", "stowed",
     )  # fmt: skip
 
     def __init__(
@@ -91,6 +104,8 @@ class Replica:
         self.seen: Seen | None = None
         #: Where named readers of a stream go on.
         self.readers: Mapping[str, int] = {}
+        #: What was taken of publishers with names.
+        self.publishing = CopiedPublishers()
         #: Whether `messages` is known to be in ascending order (a copy comes newest first).
         self.sorted = True
         #: Counts what may have changed which messages are here, or where.
@@ -190,6 +205,7 @@ class Replica:
         if isinstance(record, Copy):
             self.sorted = False
             persistent = self._add(record.positions, record.messages)
+            self.publishing.came(record.positions)
             for origin, number in record.origins.items():
                 self._saw(origin, number)
             return persistent, min(record.positions, default=0), max(record.positions, default=0)
@@ -203,10 +219,16 @@ class Replica:
         if isinstance(record, Readers):
             self.readers = record.taken(self.readers)
             return True, 0, 0
+        if isinstance(record, Publishers):
+            self.publishing.hear(record)
+            # What it says goes with messages, or is about all.
+            return record.kind == ALL, 0, 0
         return False, 0, 0
 
-    def start_copy(self, dropped: list[Range], origins: bytes) -> None:
-        """Drops what the primary does not have, and learns what it knows of the origins.
+    def start_copy(
+        self, dropped: list[Range], origins: bytes, reign: int, base: int, in_sync: bool
+    ) -> None:
+        """Drops what the primary does not have, and learns what it knows of those who publish.
 
         Until the copy is complete only that counts which both knew: were this copy to lead before,
         it must rather take a publish twice than believe that it has one whose message is missing.
@@ -220,20 +242,23 @@ class Replica:
             what: dict(self.notes[what]) for what in NOTES_THAT_CHANGE if what in self.notes
         }
         self._ahead = {}
+        self.publishing.begin_copy(base, in_sync)
         self.apply(origins)
+        self.publishing.begin_with(reign)
         self.origins = {
             origin: min(number, self._ahead.get(origin, 0))
             for origin, number in self.origins.items()
             if origin in self._ahead and not dropped
         }
 
-    def finish_copy(self) -> Notes:
+    def finish_copy(self, reign: int) -> Notes:
         """Ends the copying: the last chunk is applied, and this copy has what the primary has.
 
         Returns notes for the journal of this node: those that the primary does not know, as 0.
         """
         if self._ahead is not None:
             self.origins, self._ahead = self._ahead, None
+        self.publishing.finish_copy(reign)
         doubtful, self._doubtful = self._doubtful, {}
         void: Notes = {}
         for what, values in doubtful.items():
@@ -268,11 +293,10 @@ class Replica:
             return None
         self._sort()
         oldest = oldest_persistent(self._read)
-        copied = self._unread.copied.first
         if oldest is None:
             oldest = self._unread.oldest_persistent()
-        found = [each for each in (oldest, copied, self.stowed.first) if each is not None]
-        return min(found, default=None)
+        lowest = (oldest, self._unread.copied.first, self.stowed.first)
+        return min([each for each in lowest if each is not None], default=None)
 
     def in_order(self) -> dict[int, bytes]:
         """The messages by ascending position."""
@@ -474,9 +498,3 @@ class Replica:
             self.edits += 1
             self._read = dict(sorted(self._read.items()))
             self.sorted = True
-
-
-def forget_origins(origins: dict[Origin, int], node: NodeId, before: int) -> None:
-    """Forgets the origins of the node's earlier processes: nobody asks for them any more."""
-    for origin in [o for o in origins if o.node == node and o.incarnation < before]:
-        del origins[origin]

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from fedq.core.ids import NodeId
 from fedq.core.policy import REJECTED
 from fedq.core.ranges import Range, from_ranges, to_ranges
-from fedq.fragments.contents import Contents
+from fedq.fragments.arrivals import Arrivals
 from fedq.fragments.holders import DYING
 from fedq.fragments.in_flight import InFlight
 from fedq.fragments.moves import Going
@@ -18,7 +18,7 @@ from fedq.fragments.runs import ON_DISK, Run
 from fedq.fragments.sized import SizedFresh
 
 
-class UnreadReturns(Contents):
+class UnreadReturns(Arrivals):
     """What a fragment does with what it has not in memory. See the module's docstring."""
 
     __slots__ = ()

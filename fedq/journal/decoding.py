@@ -10,7 +10,7 @@ checked like the record whose messages it spares to take out.
 
 import struct
 from collections.abc import Callable, Iterable, Iterator
-from itertools import accumulate
+from itertools import accumulate, pairwise
 from typing import NamedTuple, TypeAlias, TypeVar
 from zlib import crc32
 
@@ -20,7 +20,10 @@ from fedq.core.message import HEAD_SIZE as MESSAGE_BYTES_MIN
 from fedq.core.ranges import Range
 from fedq.core.ranges import count as count_of
 from fedq.journal.events import (
+    ALL,
     OWN,
+    SOME,
+    SURE,
     Checkpoint,
     Copy,
     Drop,
@@ -29,6 +32,8 @@ from fedq.journal.events import (
     Keep,
     Live,
     Note,
+    PublisherMark,
+    Publishers,
     Readers,
     Record,
     Reset,
@@ -52,6 +57,7 @@ from fedq.journal.records import (
     KIND_KEEP,
     KIND_LIVE,
     KIND_NOTE,
+    KIND_PUBLISHERS,
     KIND_READERS,
     KIND_RESET,
     KIND_SEEN,
@@ -60,6 +66,8 @@ from fedq.journal.records import (
     NOTE_HEAD,
     NOTES,
     ORIGIN_TAIL,
+    PUBLISHER_TAIL,
+    PUBLISHERS_HEAD,
     RANGES_HEAD,
     READERS_HEAD,
     SEEN_HEAD,
@@ -403,6 +411,33 @@ def _decode_readers(data: bytes, at: int, end: int, fragment: FragmentId, reign:
     return Readers(fragment, reign, event, bool(whole), places)
 
 
+def _decode_publishers(data: bytes, at: int, end: int, fragment: FragmentId, reign: int) -> Single:
+    event, kind, count = PUBLISHERS_HEAD.unpack_from(data, at)
+    if kind not in (SOME, ALL, SURE) or count > limits.PUBLISHERS_KNOWN_MAX:
+        raise ValueError("a kind that does not exist, or too many publishers")
+    at += PUBLISHERS_HEAD.size
+    marks: dict[str, PublisherMark] = {}
+    for _ in range(count):
+        if at >= end:
+            raise ValueError("fewer publishers than announced")
+        name_end = at + 1 + data[at]
+        name = data[at + 1 : name_end].decode()
+        highest, refused = PUBLISHER_TAIL.unpack_from(data, name_end)
+        at = name_end + PUBLISHER_TAIL.size
+        stop = at + 16 * refused
+        if not name or highest > limits.SEQUENCE_MAX or refused > limits.PUBLISHER_REFUSED_MAX:
+            raise ValueError("no name, or numbers beyond what they may be")
+        if stop > end:
+            raise ValueError("fewer ranges than announced")
+        ranges = _ranges(data, at, stop, refused)
+        if any(one[1] >= other[0] for one, other in pairwise(ranges)):
+            raise ValueError("what was refused does not ascend")
+        marks[name] = PublisherMark(highest, tuple(ranges))
+        at = stop
+    _expect_end(at, end)
+    return Publishers(fragment, reign, event, kind, marks)
+
+
 def _decode_standing(data: bytes, at: int, end: int, fragment: FragmentId, reign: int) -> Single:
     segment, event, whole, count = STANDING_HEAD.unpack_from(data, at)
     if whole > 1:
@@ -439,6 +474,7 @@ _DECODERS: dict[int, _Decoder] = {
     KIND_LIVE: _decode_live,
     KIND_CHECKPOINT: _decode_checkpoint,
     KIND_READERS: _decode_readers,
+    KIND_PUBLISHERS: _decode_publishers,
 }
 
 

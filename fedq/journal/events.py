@@ -5,9 +5,10 @@ Data only. `fedq.journal.records` has the layout and encodes, `fedq.journal.deco
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Final, TypeAlias
+from typing import Final, NamedTuple, TypeAlias
 
 from fedq.core.ids import FragmentId, Origin
+from fedq.core.limits import PUBLISHERS_KNOWN_MAX
 from fedq.core.ranges import Range
 
 
@@ -137,6 +138,47 @@ class Readers:
         return {name: position for name, position in places.items() if position}
 
 
+class PublisherMark(NamedTuple):
+    """What a fragment has taken of a publisher with a name (docs/adr/0078)."""
+
+    #: The highest sequence.
+    highest: int
+    #: Sequences that it refused, ascending: these it has not taken.
+    refused: tuple[Range, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Publishers:
+    """As of event `event`: what was taken of publishers with names. No event itself (ADR 0078).
+
+    In the order of when something was taken of them last: who comes first is forgotten first.
+    """
+
+    fragment: FragmentId
+    reign: int
+    event: int
+    #: One of `SOME`, `ALL`, `SURE`.
+    kind: int
+    marks: dict[str, PublisherMark]
+
+    def taken(self, known: Mapping[str, PublisherMark]) -> dict[str, PublisherMark]:
+        """What is known with this; the same on all copies."""
+        others = known if self.kind == SOME else {}
+        marks = {name: mark for name, mark in others.items() if name not in self.marks}
+        marks |= self.marks
+        for name in [*marks][: max(0, len(marks) - PUBLISHERS_KNOWN_MAX)]:
+            del marks[name]
+        return marks
+
+
+#: Of some publishers; of others it says nothing.
+SOME: Final = 0
+#: Of all that there are.
+ALL: Final = 1
+#: Of all of which the copy surely has everything, whose making begins with this.
+SURE: Final = 2
+
+
 @dataclass(frozen=True, slots=True)
 class Standing:
     """Where a fragment stands as of event `event`, for the checkpoint begun at `segment`."""
@@ -181,6 +223,7 @@ Single: TypeAlias = (
     | Note
     | Seen
     | Readers
+    | Publishers
     | Standing
     | Live
     | Checkpoint

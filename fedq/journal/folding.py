@@ -7,7 +7,7 @@ Invariant: a record is taken in as a whole or, where that raises, not at all.
 from array import array
 from collections.abc import Iterable
 from itertools import count
-from typing import assert_never
+from typing import TypeAlias, assert_never
 
 from fedq.core.ids import Origin, first_position
 from fedq.core.message import FLAG_PERSISTENT
@@ -15,6 +15,7 @@ from fedq.core.ranges import Range, from_ranges, minus, to_ranges, within
 from fedq.journal.bare import Was
 from fedq.journal.decoding import tracked
 from fedq.journal.events import (
+    SURE,
     Checkpoint,
     Copy,
     Drop,
@@ -23,6 +24,8 @@ from fedq.journal.events import (
     Keep,
     Live,
     Note,
+    PublisherMark,
+    Publishers,
     Readers,
     Record,
     Reset,
@@ -36,6 +39,9 @@ from fedq.journal.records import NOTE_EXPIRES
 from fedq.journal.recovered import ABSENT, Recovered, RecoveredFragment
 from fedq.journal.segments import KEEP_POSITION, Segment
 from fedq.journal.steps import Step, Steps, forget_within
+
+#: What was surely taken of publishers, and what a copy under way will know.
+Publishing: TypeAlias = tuple[dict[str, PublisherMark], dict[str, PublisherMark]]
 
 
 def apply_whole(recovered: Recovered, segment: Segment, record: Record) -> None:
@@ -75,8 +81,8 @@ class _Before:
     """What a record, or a group, is about to change of a fragment, as it was before."""
 
     __slots__ = (
-        "_messages", "_notes", "_origins", "_readers", "_scalars", "_steps", "_touched", "_was",
-        "spans",
+        "_messages", "_notes", "_origins", "_publishers", "_readers", "_scalars", "_steps",
+        "_touched", "_was", "spans",
     )  # fmt: skip
 
     def __init__(self, fragment: RecoveredFragment | None, spans: "array[int] | None") -> None:
@@ -86,6 +92,9 @@ class _Before:
             self._scalars = (fragment.last, fragment.reign, fragment.whole, fragment.seen)
         #: Never changed, but replaced.
         self._readers = fragment.readers if fragment is not None else {}
+        self._publishers: Publishing = ({}, {})
+        if fragment is not None:
+            self._publishers = (fragment.publishers, fragment.publishers_ahead)
         self._messages: dict[int, bytes | None] = {}
         #: Instead, where there are no bodies.
         self._was: list[Was] = []
@@ -172,6 +181,7 @@ class _Before:
                 fragment.origins[origin] = number
         fragment.last, fragment.reign, fragment.whole, fragment.seen = self._scalars
         fragment.readers = self._readers
+        fragment.publishers, fragment.publishers_ahead = self._publishers
 
 
 def _apply(recovered: Recovered, segment: Segment, record: Single) -> None:
@@ -191,6 +201,8 @@ def _apply(recovered: Recovered, segment: Segment, record: Single) -> None:
                 fragment.seen = None
         case Copy() if not record.positions and not record.origins:
             last = first_position(record.reign)
+            if not fragment.whole:
+                fragment.publishers, fragment.publishers_ahead = fragment.publishers_ahead, {}
             fragment.whole = True
             fragment.last = max(fragment.last, last)
         case Copy():
@@ -205,6 +217,7 @@ def _apply(recovered: Recovered, segment: Segment, record: Single) -> None:
             _remove(fragment, record.dropped)
             fragment.last = max(fragment.last, record.base)
             fragment.whole = False
+            fragment.publishers_ahead = {}
             fragment.seen = None
         case Note():
             take_notes(fragment.notes, record.what, record.values, fragment.live)
@@ -215,10 +228,23 @@ def _apply(recovered: Recovered, segment: Segment, record: Single) -> None:
         case Readers():
             fragment.readers = record.taken(fragment.readers)
             fragment.last = max(fragment.last, record.event)
+        case Publishers():
+            _take_publishers(fragment, record)
+            fragment.last = max(fragment.last, record.event)
         case _:
             assert_never(record)
     fragment.reign = max(fragment.reign, record.reign)
     fragments[record.fragment] = fragment
+
+
+def _take_publishers(fragment: RecoveredFragment, record: Publishers) -> None:
+    """Takes what is said of publishers with names: of a copy under way, beside what is sure."""
+    if record.kind == SURE:
+        fragment.publishers, fragment.publishers_ahead = dict(record.marks), {}
+    elif not fragment.whole:
+        fragment.publishers_ahead = record.taken(fragment.publishers_ahead)
+    else:
+        fragment.publishers = record.taken(fragment.publishers)
 
 
 def _apply_to_all(
@@ -250,6 +276,8 @@ def _take_up(recovered: Recovered, record: Standing | Live) -> None:
     fragment.last = max(fragment.last, record.event)
     fragment.reign = max(fragment.reign, record.reign)
     fragment.whole, fragment.seen = record.whole, None
+    if record.whole:
+        fragment.publishers_ahead = {}
     for origin, number in record.origins.items():
         fragment.origins[origin] = max(number, fragment.origins.get(origin, 0))
 

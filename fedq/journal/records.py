@@ -26,6 +26,8 @@ All numbers are big-endian:
     LIVE     segment u64 | n u32 | (first u64, last u64)*
     CHECKPOINT  segment u64
     READERS  event u64 | whole u8 | n u32 | n * (name length u8 | name | position u64)
+    PUBLISHERS event u64 | kind u8 | n u32 |
+             n * (name length u8 | name | highest u64 | m u8 | m * (first u64, last u64))
 
 A COPY of nothing says that the copy is whole: what a KEEP began is complete. STANDING, LIVE and
 CHECKPOINT are a checkpoint (`fedq.journal.checkpoints`): a node's own, never another one's.
@@ -46,7 +48,7 @@ from zlib import crc32
 from fedq.core import limits
 from fedq.core.ids import FragmentId, Origin
 from fedq.core.ranges import Range, split_ranges
-from fedq.journal.events import Standing
+from fedq.journal.events import PublisherMark, Standing
 
 VERSION = 1
 
@@ -64,6 +66,7 @@ KIND_STANDING = 11
 KIND_LIVE = 12
 KIND_CHECKPOINT = 13
 KIND_READERS = 14
+KIND_PUBLISHERS = 15
 
 #: When the message expires, in Unix milliseconds.
 NOTE_EXPIRES: Final = 1
@@ -95,6 +98,8 @@ NOTE_HEAD = struct.Struct(">QBI")
 SEEN_HEAD = struct.Struct(">QQI")
 STANDING_HEAD = struct.Struct(">QQBI")
 READERS_HEAD = struct.Struct(">QBI")
+PUBLISHERS_HEAD = struct.Struct(">QBI")
+PUBLISHER_TAIL = struct.Struct(">QB")
 
 #: What every record begins with, up to its payload.
 RECORD_BYTES_MIN = FRAME.size + HEAD.size
@@ -261,6 +266,25 @@ def encode_readers(
     for name, position in places.items():
         data = name.encode()
         parts += (bytes((len(data),)), data, BASE.pack(position))
+    return _framed(b"".join(parts))
+
+
+def encode_publishers(
+    fragment: FragmentId, reign: int, event: int, kind: int, marks: Mapping[str, PublisherMark]
+) -> bytes:
+    """What was taken of publishers with names, as of event `event` (see `Publishers`)."""
+    assert len(marks) <= limits.PUBLISHERS_KNOWN_MAX
+    parts = [
+        HEAD.pack(VERSION, KIND_PUBLISHERS, fragment, reign),
+        PUBLISHERS_HEAD.pack(event, kind, len(marks)),
+    ]
+    for name, (highest, refused) in marks.items():
+        data = name.encode()
+        flat = [sequence for both_ends in refused for sequence in both_ends]
+        parts += (
+            bytes((len(data),)), data, PUBLISHER_TAIL.pack(highest, len(refused)),
+            struct.pack(f">{len(flat)}Q", *flat),
+        )  # fmt: skip
     return _framed(b"".join(parts))
 
 

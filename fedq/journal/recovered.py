@@ -7,7 +7,7 @@ from typing import Final, NamedTuple
 from fedq.core.ids import FragmentId, Origin
 from fedq.core.ranges import Range
 from fedq.journal.bare import Bare
-from fedq.journal.events import Seen
+from fedq.journal.events import PublisherMark, Seen
 from fedq.journal.notes import Notes
 from fedq.journal.segments import Segment
 
@@ -44,6 +44,10 @@ class RecoveredFragment:
     seen: Seen | None = None
     #: Where its named readers go on; replaced, never changed.
     readers: dict[str, int] = field(default_factory=dict)
+    #: What was surely taken of publishers with names; and, of a copy that is not whole, what its
+    #: primary had taken (docs/adr/0078). Replaced, never changed.
+    publishers: dict[str, PublisherMark] = field(default_factory=dict)
+    publishers_ahead: dict[str, PublisherMark] = field(default_factory=dict)
     #: The journal has it. (What this node led, and cannot take up again, need not be there.)
     durable: bool = True
     #: Live persistent messages whose bodies are on disk alone: first position, last position,

@@ -29,6 +29,7 @@ was not heard again. (A frame is heard now and then: perhaps it does not hear th
 """
 
 from collections import deque
+from typing import Final
 
 from fedq.core.ids import Incarnation, MapVersion, NodeId
 from fedq.core.limits import (
@@ -49,6 +50,7 @@ from fedq.core.peer_messages import (
     PeerFrame,
     PeerMessage,
     PublishAtomic,
+    PublishBatch,
     Replicate,
 )
 from fedq.proxy.fanout import interest_bytes
@@ -70,12 +72,17 @@ HELD_BYTES_MAX = PEER_WINDOW_BYTES_MAX
 FIXED_BYTES = 64
 #: What one frame brings at most, so that neither end takes long with it.
 FRAME_MESSAGES_MAX = 4_096
+#: What a run of a publisher with a name takes beside the name.
+_RUN_BYTES: Final = 24
 
 
 def size_of(message: PeerMessage) -> int:
     """The bytes of a message on the wire, roughly; exact for what is large."""
     if isinstance(message, (CARRY_MESSAGES, Got, PublishAtomic)):
-        return FIXED_BYTES + sum(map(len, message.messages)) + 8 * len(message.messages)
+        size = FIXED_BYTES + sum(map(len, message.messages)) + 8 * len(message.messages)
+        if isinstance(message, PublishBatch | PublishAtomic) and message.named:
+            size += sum([_RUN_BYTES + len(run.publisher) for run in message.named])
+        return size
     if isinstance(message, CARRY_RECORDS):
         return FIXED_BYTES + len(message.records)
     if isinstance(message, Interest):

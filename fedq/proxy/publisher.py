@@ -15,10 +15,12 @@ from collections import deque
 from collections.abc import Sequence
 from typing import Generic, NamedTuple, TypeVar
 
+from fedq.amqp.named_publishes import NamedReader
 from fedq.channels.confirms import ConfirmGroup
 from fedq.core.batches import cut
 from fedq.core.ids import ConnectionId, FragmentId
 from fedq.core.limits import PEER_FRAME_BYTES_MAX
+from fedq.core.publish_messages import NamedRun
 
 Owner = TypeVar("Owner")
 
@@ -37,15 +39,18 @@ class Numbered:
     With `settled` they are a transaction: all of it takes effect together.
     """
 
-    __slots__ = ("first", "last", "messages", "settled", "size")
+    __slots__ = ("first", "last", "messages", "named", "settled", "size")
 
     def __init__(
-        self, first: int, messages: list[bytes], size: int, settled: Settled | None
-    ) -> None:
+        self, first: int, messages: list[bytes], size: int, settled: Settled | None,
+        named: tuple[NamedRun, ...],
+    ) -> None:  # fmt: skip
         self.first = first
         self.messages = messages
         self.size = size
         self.settled = settled
+        #: Those of publishers with names.
+        self.named = named
         #: The last of its numbers; a transaction without publishes has one, too.
         self.last = first + max(1, len(messages)) - 1
 
@@ -54,8 +59,8 @@ class FragmentPublisher(Generic[Owner]):
     """The publisher of this node to one fragment."""
 
     __slots__ = (
-        "_pending", "_unconfirmed", "_waiting", "_window", "bytes_unconfirmed", "fragment_id",
-        "last", "paused", "remote_publishes",
+        "_named", "_pending", "_reader", "_unconfirmed", "_waiting", "_window", "bytes_unconfirmed",
+        "fragment_id", "last", "paused", "remote_publishes",
     )  # fmt: skip
 
     def __init__(self, fragment_id: FragmentId, window: int) -> None:
@@ -70,6 +75,9 @@ class FragmentPublisher(Generic[Owner]):
         #: Publishes that went to another node; what the fragment policy looks at.
         self.remote_publishes = 0
         self._pending: list[bytes] = []
+        #: From where to where in it there may be publishers with names; and who reads these.
+        self._named: list[tuple[int, int]] = []
+        self._reader: NamedReader | None = None
         self._unconfirmed: deque[Numbered] = deque()
         #: The number of its last publish here, how many came here, and the group.
         self._waiting: deque[tuple[int, int, ConfirmGroup[Owner]]] = deque()
@@ -84,8 +92,15 @@ class FragmentPublisher(Generic[Owner]):
         """Whether there is room again for those that paused."""
         return self.bytes_unconfirmed <= self._window // 2
 
-    def add(self, messages: list[bytes], group: ConfirmGroup[Owner] | None) -> None:
-        """Numbers messages; `group` hears when all of them are committed."""
+    def add(
+        self, messages: list[bytes], group: ConfirmGroup[Owner] | None, named: bool = False
+    ) -> None:
+        """Numbers messages; `group` hears when all of them are committed.
+
+        `named`: there may be some of publishers with names among them.
+        """
+        if named:
+            self._named.append((len(self._pending), len(self._pending) + len(messages)))
         self._pending += messages
         self.last += len(messages)
         if group is not None:
@@ -100,23 +115,45 @@ class FragmentPublisher(Generic[Owner]):
         first = self.last - len(messages) + 1
         size = sum(map(len, messages))
         self.bytes_unconfirmed += size
+        spans, self._named = self._named, []
         if size <= PEER_FRAME_BYTES_MAX:
-            batches = [Numbered(first, messages, size, None)]
+            named = self._runs_in(messages, 0, spans) if spans else ()
+            batches = [Numbered(first, messages, size, None, named)]
         else:
-            parts = [(at, messages[at:stop]) for at, stop in cut(messages)]
-            batches = [Numbered(first + at, p, sum(map(len, p)), None) for at, p in parts]
+            batches = []
+            for at, stop in cut(messages):
+                part = messages[at:stop]
+                named = self._runs_in(part, at, spans) if spans else ()
+                batches.append(Numbered(first + at, part, sum(map(len, part)), None, named))
         self._unconfirmed += batches
         return batches
 
+    def _runs_in(
+        self, messages: list[bytes], at: int, spans: list[tuple[int, int]]
+    ) -> tuple[NamedRun, ...]:
+        """The runs of publishers with names in a part, which begins at a place of what is new."""
+        if self._reader is None:
+            self._reader = NamedReader()
+        runs: list[NamedRun] = []
+        for start, stop in spans:
+            start, stop = max(start - at, 0), min(stop - at, len(messages))
+            if start < stop:
+                is_all = stop - start == len(messages)
+                span = messages if is_all else messages[start:stop]
+                runs += self._reader.runs_in(span, start)
+        return tuple(runs)
+
     def add_atomic(
-        self, messages: list[bytes], settled: Settled, group: ConfirmGroup[Owner]
-    ) -> Numbered:
+        self, messages: list[bytes], settled: Settled, group: ConfirmGroup[Owner],
+        named: bool = False,
+    ) -> Numbered:  # fmt: skip
         """Numbers a transaction's publishes, or itself if it has none; call `take` before.
 
         `group` hears when it is committed. Kept until then, as what `take` gives.
         """
         assert not self._pending, "what was added before goes before"
-        batch = Numbered(self.last + 1, messages, sum(map(len, messages)), settled)
+        runs = self._runs_in(messages, 0, [(0, len(messages))]) if named else ()
+        batch = Numbered(self.last + 1, messages, sum(map(len, messages)), settled, runs)
         self.last = batch.last
         self.bytes_unconfirmed += batch.size
         self._waiting.append((self.last, len(messages), group))
@@ -152,5 +189,5 @@ class FragmentPublisher(Generic[Owner]):
 
     def abandon(self) -> list[ConfirmGroup[Owner]]:
         """Gives up all publishes: the fragment is deleted, and nothing is owed any more."""
-        self._pending = []
+        self._pending, self._named = [], []
         return self.on_done(self.last)

@@ -44,7 +44,13 @@ from fedq.core.limits import (
 from fedq.core.peer_messages import CopyChunk, CopyStart, Replicate
 from fedq.core.ranges import Range, is_in, minus, to_ranges
 from fedq.core.work import Work
-from fedq.journal.records import NOTES_THAT_CHANGE, encode_copy, encode_with_notes
+from fedq.journal.events import ALL, PublisherMark
+from fedq.journal.records import (
+    NOTES_THAT_CHANGE,
+    encode_copy,
+    encode_publishers,
+    encode_with_notes,
+)
 from fedq.replication.progress import COPYING, STREAMING, WAITING, Chunk, Messages, Progress
 
 #: Kind -> position -> value; see `fedq.journal.records.NOTES`.
@@ -200,10 +206,12 @@ class PrimaryReplication:
         origins: Mapping[Origin, int],
         last: int,
         now_ms: int,
+        publishers: Mapping[str, PublisherMark] | None = None,
     ) -> None:
         """Takes a backup's offer of what it holds: from here on it follows, and gets what it lacks.
 
         `here`: the positions that it is to have. Ranges are compared, not messages.
+        `publishers`: what was taken of those with names when the reign began.
         """
         if node not in self.backups:
             return
@@ -217,6 +225,8 @@ class PrimaryReplication:
         self.backups[node] = progress
         self.awaited.pop(node, None)
         known = encode_copy(self.fragment_id, self.reign, [], [], origins)
+        if publishers:
+            known += encode_publishers(self.fragment_id, self.reign, last, ALL, publishers)
         self._send(node, CopyStart(self.fragment_id, self.reign, copy, last, dropped, known))
 
     def copies_under_way(self) -> list[NodeId]:

@@ -8,9 +8,13 @@ from dataclasses import dataclass, field
 from hypothesis import strategies as st
 
 from fedq.core.ids import FragmentId, Incarnation, NodeId, Origin, first_position
+from fedq.core.limits import SEQUENCE_MAX
 from fedq.core.message import encode, is_persistent
 from fedq.core.ranges import Range
 from fedq.journal.events import (
+    ALL,
+    SOME,
+    SURE,
     Checkpoint,
     Copy,
     Drop,
@@ -19,6 +23,8 @@ from fedq.journal.events import (
     Keep,
     Live,
     Note,
+    PublisherMark,
+    Publishers,
     Readers,
     Record,
     Reset,
@@ -91,6 +97,7 @@ def tracked(
             st.booleans(),
             st.dictionaries(st.sampled_from(["", "a", "b", "ü" * 127]), st.just(0) | numbers),
         ),
+        publishers(fragment, reign, numbers),
         st.builds(Reset, fragment, reign, numbers),
         st.builds(Drop, fragment, reign),
         st.builds(
@@ -101,6 +108,22 @@ def tracked(
             st.sampled_from(NOTES),
             st.dictionaries(numbers, st.just(0) | numbers, max_size=5),
         ),
+    )
+
+
+def publishers(
+    fragment: st.SearchStrategy[FragmentId],
+    reign: st.SearchStrategy[int],
+    numbers: st.SearchStrategy[int],
+) -> st.SearchStrategy[Single]:
+    """What was taken of publishers with names."""
+    sequences = numbers.filter(lambda number: number <= SEQUENCE_MAX)
+    ends = st.lists(numbers, max_size=6, unique=True).map(sorted)
+    ranges = ends.map(lambda flat: tuple(zip(flat[::2], flat[1::2], strict=False)))
+    names = st.sampled_from(["a", "b", "c", "ü" * 127])
+    marks = st.dictionaries(names, st.builds(PublisherMark, sequences, ranges), max_size=3)
+    return st.builds(
+        Publishers, fragment, reign, numbers, st.sampled_from([SOME, ALL, SURE]), marks
     )
 
 
@@ -137,6 +160,8 @@ class ModelFragment:
     whole: bool = True
     seen: Seen | None = None
     readers: dict[str, int] = field(default_factory=dict)
+    publishers: dict[str, PublisherMark] = field(default_factory=dict)
+    ahead: dict[str, PublisherMark] = field(default_factory=dict)
 
     def hold(self, position: int, message: bytes) -> None:
         if is_persistent(message):
@@ -154,6 +179,8 @@ class ModelFragment:
 
     def saw_end(self, record: Copy) -> None:
         if not record.positions and not record.origins:
+            if not self.whole:
+                self.publishers, self.ahead = self.ahead, {}
             self.whole = True
             self.saw(first_position(record.reign))
 
@@ -162,6 +189,21 @@ class ModelFragment:
         self.saw(record.base)
         self.whole = False
         self.seen = None
+        self.ahead = {}
+
+    def hear_of_publishers(self, record: Publishers) -> None:
+        if record.kind == SURE:
+            self.publishers, self.ahead = dict(record.marks), {}
+            return
+        known = self.publishers if self.whole else self.ahead
+        known = {} if record.kind == ALL else dict(known)
+        for name, mark in record.marks.items():
+            known.pop(name, None)
+            known[name] = mark
+        if self.whole:
+            self.publishers = known
+        else:
+            self.ahead = known
 
     def enqueue(self, record: Enqueue) -> None:
         for index, message in enumerate(record.messages):
@@ -170,8 +212,11 @@ class ModelFragment:
             self.saw_publish(record.origin, record.first_number + index)
         self.seen = None if record.resent else self.seen
 
-    def hear(self, record: Seen | Readers) -> None:
+    def hear(self, record: Seen | Readers | Publishers) -> None:
         self.saw(record.event)
+        if isinstance(record, Publishers):
+            self.hear_of_publishers(record)
+            return
         if isinstance(record, Seen):
             self.seen = record
             return
@@ -216,7 +261,7 @@ def replay(history: list[Record]) -> dict[FragmentId, ModelFragment]:
             fragment.saw(record.event)
         elif isinstance(record, Keep):
             fragment.begin_copy(record)
-        elif isinstance(record, Seen | Readers):
+        elif isinstance(record, Seen | Readers | Publishers):
             fragment.hear(record)
         elif isinstance(record, Note):
             fragment.saw(record.event)
@@ -249,5 +294,7 @@ def assert_same(recovered: Recovered, state: dict[FragmentId, ModelFragment]) ->
         assert fragment.whole == model.whole
         assert fragment.seen == model.seen
         assert fragment.readers == model.readers
+        assert list(fragment.publishers.items()) == list(model.publishers.items())
+        assert fragment.publishers_ahead == model.ahead
         assert fragment.origins == model.origins
         assert fragment.notes == notes_of(model)

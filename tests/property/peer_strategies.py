@@ -93,6 +93,12 @@ BY_FIELD: dict[str, st.SearchStrategy[object]] = {
     "values": st.lists(st.binary(max_size=255), max_size=16, unique=True).map(tuple),
     "unfiltered": FLAGS, "forgets": FLAGS, "name": NAMES | st.just(""),
     "vhost": NAMES, "digest": _numbers(0, 2**56 - 1),
+    "named": st.lists(
+        st.builds(
+            peer.NamedRun, st.integers(0, 2), st.integers(1, 2), NAMES, _numbers(1, 2**63 - 2)
+        ),
+        max_size=3,
+    ).map(tuple),
 }  # fmt: skip
 KINDS = get_args(peer.PeerMessage)
 _SOME = _content({}, ("", "q"), b"body")
@@ -124,11 +130,25 @@ def fitting(message: peer.PeerMessage) -> peer.PeerMessage:
         kind = (peer.READ_FROM, LAST, NEXT, TIME)[message.kind % 4]
         return message._replace(kind=kind, amount=message.amount or 1 - min(message.request, 1))
     if isinstance(message, peer.PublishBatch | peer.Relay) and not message.messages:
-        return message._replace(messages=[_SOME])
+        message = message._replace(messages=[_SOME])
+    if isinstance(message, peer.PublishBatch | peer.PublishAtomic):
+        return message._replace(named=_within(message.named, len(message.messages)))
     if isinstance(message, peer.Replicate):
         ends = sorted((message.previous, message.last))
         return message._replace(previous=ends[0], last=ends[1])
     return message
+
+
+def _within(runs: tuple[peer.NamedRun, ...], count: int) -> tuple[peer.NamedRun, ...]:
+    """Runs of publishers with names that ascend in a batch, as far as it goes."""
+    place, found = 0, list[peer.NamedRun]()
+    for run in runs:
+        place += run.place
+        size = min(run.size, count - place)
+        if size > 0:
+            found.append(run._replace(place=place, size=size))
+        place += max(size, 0)
+    return tuple(found)
 
 
 def messages_of(

@@ -125,8 +125,9 @@ class Member:
             message = self.inbox.popleft()
             if isinstance(message, CopyStart):
                 if following.on_start(message):
-                    self.replica.start_copy(message.dropped, message.origins)
-                    keep = encode_keep(FRAGMENT, message.reign, message.base, message.dropped)
+                    dropped, reign, base = message.dropped, message.reign, message.base
+                    self.replica.start_copy(dropped, message.origins, reign, base, True)
+                    keep = encode_keep(FRAGMENT, reign, base, dropped)
                     self.disk.append(keep, False)
             elif isinstance(message, CopyChunk):
                 if following.on_chunk(message):
@@ -150,7 +151,7 @@ class Member:
         following.advance(chunk)
 
     def _finish_copy(self, reign: int) -> None:
-        for what, values in self.replica.finish_copy().items():
+        for what, values in self.replica.finish_copy(reign).items():
             self.disk.append(encode_note(FRAGMENT, reign, 0, what, values), False)
 
     def _acknowledge(self) -> None:

@@ -64,7 +64,7 @@ def heads(kinds: st.SearchStrategy[int]) -> st.SearchStrategy[bytes]:
 PAYLOADS = st.lists(st.integers(0, 3).map(lambda n: bytes([n])) | st.binary(max_size=3)).map(
     b"".join
 )
-LIES = st.builds(lambda head, payload: framed(head + payload), heads(st.integers(0, 14)), PAYLOADS)
+LIES = st.builds(lambda head, payload: framed(head + payload), heads(st.integers(0, 15)), PAYLOADS)
 GROUPED_LIES = st.builds(
     lambda head, inner: framed(head + b"".join(inner)),
     heads(st.just(KIND_GROUP)),

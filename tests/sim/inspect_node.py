@@ -10,6 +10,7 @@ from fedq.core.message import is_persistent
 from fedq.core.policy import QUARANTINED
 from fedq.core.ranges import from_ranges
 from fedq.fragments.fragment import Fragment
+from fedq.fragments.known_publishers import marks_of
 from fedq.journal.bodies import messages_in
 from fedq.journal.records import NOTE_CAME, NOTE_DEAD, NOTE_DUE, NOTES
 from fedq.node.node import Node
@@ -182,8 +183,12 @@ def copies_that_differ(hosts: Sequence[Host]) -> list[str]:
             # What the primary has refused is no event: other copies would refuse it anew.
             taken = _living(primary.fragment.origins, cluster_map)
             known = _living(backup.replica.origins, cluster_map)
-            if primary.replication.sparing:
-                # It need not have heard of the last publishes.
+            publishers = marks_of(primary.fragment.publishers)
+            heard = dict(backup.replica.publishing.sure)
+            if not primary.replication.sparing and publishers != heard:
+                problems.append(f"{name}: of {publishers} {node} knows {heard}")
+            if primary.replication.sparing or publishers:
+                # It need not have heard of the last publishes, nor of those that were known.
                 taken = {each: min(n, known.get(each, n)) for each, n in taken.items()}
                 known = {**taken, **known}
             if not primary.fragment.refuses and taken != known:
@@ -267,6 +272,11 @@ def _journal_differs(host: Host, state: NodeState) -> list[str]:
             {position: each for position, each in messages.items() if is_persistent(each)},
             found.messages if found is not None else {},
         )
+        primary, copy = state.primaries.get(fragment), state.backups.get(fragment)
+        marks = marks_of(primary.fragment.publishers) if primary is not None else {}
+        marks = dict(copy.replica.publishing.sure) if copy is not None else marks
+        if marks and (found is None or marks != found.publishers):
+            problems.append(f"fragment {fragment}: the journal of {host.name} lacks {marks}")
     return problems
 
 

@@ -21,11 +21,12 @@ from tests.sim.closing import UNREAD_IDLE_US, Counter, Drainer
 from tests.sim.cluster import Cluster
 from tests.sim.confirming import Numbers
 from tests.sim.faults import Faults
+from tests.sim.named_publishing import NamedParty
 from tests.sim.party import Party
 from tests.sim.rotting import messages_lost, rot_some, unreadable
 from tests.sim.stream_party import StreamParty
 from tests.sim.subscribers import Churn, Subscriber
-from tests.sim.swarm import Plan, draw, draw_exceptions, draw_repeated, draw_stops
+from tests.sim.swarm import Plan, draw, draw_exceptions, draw_named, draw_repeated, draw_stops
 from tests.sim.topology import Topology
 from tests.sim.world import MS, SECOND, Trace, World, between
 
@@ -114,6 +115,9 @@ class Run:
         self.stream: StreamParty | None = None
         if plan.stream is not None:
             self.stream = StreamParty(*common, plan.stream, self.numbers)
+        self.named: NamedParty | None = None
+        if plan.named is not None:
+            self.named = NamedParty(*common, plan.named, self.numbers)
 
     def go(self) -> None:
         """The whole run; problems gather in the ledger."""
@@ -157,16 +161,20 @@ class Run:
             self.setup, *self.publishers, *self.consumers, *self.getters, *self.subscribers,
             self.churn, *(self.party.actors if self.party is not None else ()),
             *(self.stream.actors if self.stream is not None else ()),
+            *(self.named.actors if self.named is not None else ()),
         ]  # fmt: skip
 
     def _publishing(self) -> list[Actor]:
         return [
             *self.publishers, self.churn, *(self.party.senders if self.party else ()),
             *(self.stream.senders if self.stream else ()),
+            *(self.named.senders if self.named else ()),
         ]  # fmt: skip
 
     def _is_set_up(self) -> bool:
         if self.stream is not None and not self.stream.setup.done:
+            return False
+        if self.named is not None and not self.named.setup.done:
             return False
         return self.topology.ready and (self.party is None or self.party.setup.done)
 
@@ -210,6 +218,8 @@ class Run:
         # Whoever waits for the last deliveries of these: they have this long to arrive.
         self.world.run(self.world.now_us + 500 * MS, self._has_problems)
         if self.stream is not None and not self.stream.rest(self._rests):
+            return False
+        if self.named is not None and not self.named.rest(self._rests):
             return False
         for actor in self._actors():
             if actor.is_blocked:
@@ -394,19 +404,22 @@ def _run_in_steps(world: World, deadline_us: int, done: Callable[[], bool]) -> b
 def run_seed(
     seed: int, *, lite: bool = False, echo: bool = False, digest: bool = False,
     exceptions: bool = False, repeated: bool = False, stops: bool = False, copy_all: bool = False,
-    no_streams: bool = False,
+    no_streams: bool = False, named: bool = False,
 ) -> Result:  # fmt: skip
     """Runs one seed. An exception inside a node is a problem like any other, but for those put in.
 
     `exceptions`: another plan of the seed, in which they are; `repeated`: a third one, in which
     each comes again, beside kills, partitions and pauses; `stops`: one of stops in order alone;
-    `copy_all`: the usual one, where no queue says what is copied; `no_streams`: without a stream.
+    `copy_all`: the usual one, where no queue says what is copied; `no_streams`: without a stream;
+    `named`: with publishers with names instead.
     """
     plan = draw_exceptions(seed) if exceptions else draw(seed, lite, copy_all, no_streams)
     if repeated:
         plan = draw_repeated(seed)
     elif stops:
         plan = draw_stops(seed)
+    elif named:
+        plan = draw_named(seed, lite)
     trace = Trace(echo=echo, digest=digest)
     run = Run(plan, trace)
     try:
@@ -429,9 +442,11 @@ def run_seed(
 
 def describe(
     seed: int, lite: bool, exceptions: bool = False, copy_all: bool = False,
-    no_streams: bool = False,
+    no_streams: bool = False, named: bool = False,
 ) -> str:  # fmt: skip
     """What a seed's run is made of."""
+    if named:
+        return draw_named(seed, lite).describe()
     plan = draw_exceptions(seed) if exceptions else draw(seed, lite, copy_all, no_streams)
     return plan.describe()
 

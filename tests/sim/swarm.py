@@ -19,6 +19,8 @@ from tests.sim.actors_drawn import (
 )
 from tests.sim.clients import ConsumerPlan, GetterPlan, PublisherPlan
 from tests.sim.disk import DiskOptions
+from tests.sim.named_plans import NamedPlan
+from tests.sim.named_plans import draw_publishers as draw_named_publishers
 from tests.sim.net import NetOptions
 from tests.sim.policies import PolicyPlan, draw_policies
 from tests.sim.raft import RaftOptions
@@ -114,6 +116,8 @@ class Plan:
     read_ahead_bytes: int = 0
     #: A stream beside the queues.
     stream: StreamPlan | None = None
+    #: Publishers with names beside them.
+    named: NamedPlan | None = None
     #: Journals are read again all the time, and at rest some of a disk rots.
     scrub: bool = False
 
@@ -130,6 +134,7 @@ class Plan:
                 f"{self.read_ahead_bytes} ahead, {'with' if self.scrub else 'without'} a scrub",
                 *(self.policies.describe() if self.policies is not None else ()),
                 *(self.stream.describe() if self.stream is not None else ()),
+                *((str(self.named),) if self.named is not None else ()),
             )
         )  # fmt: skip
 
@@ -143,6 +148,16 @@ def draw(seed: int, lite: bool = False, copy_all: bool = False, no_streams: bool
     plan = _draw_queues_alone(seed, lite, copy_all)
     plan = plan if copy_all or no_streams else _draw_stream(plan, lite)
     return _draw_alarms(plan, lite)
+
+
+def draw_named(seed: int, lite: bool = False) -> Plan:
+    """The usual plan of the seed, with publishers with names in place of a stream."""
+    plan = draw(seed, lite, no_streams=True)
+    # What a disk alone has lost nobody can recognise.
+    rot = plan.faults.rot if plan.nodes > 1 else 0.0
+    faults = replace(plan.faults, restore=0.0, disk_fail_every_us=0, rot=rot)
+    named = draw_named_publishers(seed, plan.nodes, plan.safety_us, lite)
+    return replace(plan, faults=faults, named=named)
 
 
 def _draw_stream(plan: Plan, lite: bool) -> Plan:

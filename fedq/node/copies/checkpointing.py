@@ -18,11 +18,12 @@ from fedq.core.errors import NodeFailure
 from fedq.core.ids import FragmentId
 from fedq.core.versions import CHECKPOINTS
 from fedq.fragments.alive import Found
-from fedq.journal.events import Standing
+from fedq.journal.events import ALL, SURE, Standing
 from fedq.journal.records import (
     encode_group,
     encode_live,
     encode_note,
+    encode_publishers,
     encode_readers,
     encode_seen,
     encode_standing,
@@ -41,6 +42,7 @@ from fedq.node.copies.held import (
     is_whole,
     origins_of,
     place_of,
+    publishers_in,
     readers_in,
     seen_in,
 )
@@ -204,6 +206,11 @@ class _Writing:
             data += encode_seen(fragment, seen.reign, seen.event, seen.epoch, seen.ranges)
         if readers := readers_in(held):
             data += encode_readers(fragment, place.reign, place.event, True, readers)
+        sure, ahead = publishers_in(held)
+        if ahead is not None and (sure or ahead):
+            data += encode_publishers(fragment, place.reign, place.event, SURE, sure)
+        if known := sure if ahead is None else ahead:
+            data += encode_publishers(fragment, place.reign, place.event, ALL, known)
         state.plan.append_checkpoint(fragment, data)
 
     def _write_piece(self, held: Held) -> None:

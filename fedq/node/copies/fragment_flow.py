@@ -71,8 +71,9 @@ class FragmentFlow:
         primary = self._current(message.fragment, message.reign)
         if primary is not None:
             self.admission.publish(
-                primary, message.origin, message.first, message.messages, message.resent
-            )
+                primary, message.origin, message.first, message.messages, message.resent,
+                message.named,
+            )  # fmt: skip
 
     def on_publish_atomic(self, sender: NodeId, message: PublishAtomic) -> None:
         """Takes a transaction of another node's client."""
@@ -80,7 +81,7 @@ class FragmentFlow:
         if primary is not None:
             self.admission.publish_atomic(
                 primary, sender, message.origin, message.first, message.messages, message.resent,
-                Settled(message.acknowledged, message.requeued, message.rejected),
+                Settled(message.acknowledged, message.requeued, message.rejected), message.named,
             )  # fmt: skip
 
     def on_replica_offer(self, sender: NodeId, message: ReplicaOffer) -> None:
@@ -91,10 +92,14 @@ class FragmentFlow:
         self.drain_records(primary)
         fragment, messages = primary.fragment, primary.fragment.messages
         here = messages.persistent_ranges() if primary.replication.sparing else messages.ranges()
+        publishers = fragment.publishers
         primary.replication.on_offer(
             sender, message.copy, message.held, here, fragment.notes,
             fragment.origins, fragment.last, self.state.now_ms,
+            publishers.begun_with if publishers is not None else None,
         )  # fmt: skip
+        if publishers is not None:
+            fragment.recorder.publishers(fragment.last, publishers.marks)
         if fragment.log is not None and self.state.map.cluster_version >= NAMED:
             # Names that it knows from elsewhere are void.
             fragment.recorder.readers(fragment.last, True, places_of(fragment.log))
@@ -285,10 +290,14 @@ class FragmentFlow:
 
     def say_committed(self, primary: Primary) -> None:
         """Says what is committed by now, to whoever waits for it."""
+        fragment, commit = primary.fragment, primary.replication.commit
+        if fragment.safe < commit and fragment.publishers is not None:
+            fragment.safe = commit
+            self._touch(primary)
         if not self.state.serving:
             return
-        owed = primary.fragment.out.owed
-        if owed and owed[0].event <= primary.replication.commit:
+        owed = fragment.out.owed
+        if owed and owed[0].event <= commit:
             self._pay_owed(primary)
         if primary.promised:
             self._keep_promises(primary)

@@ -13,16 +13,26 @@ from typing import NamedTuple
 from fedq.core.ids import FragmentId, Origin, QueueKey, first_position
 from fedq.core.limits import COPY_CHUNK_BYTES_MAX
 from fedq.core.policy import QUARANTINED, QueuePolicy
+from fedq.core.ranges import Range, is_in
 from fedq.core.versions import STREAM_TIMES
 from fedq.fragments.asides import note_asides
+from fedq.fragments.copied_publishers import CopiedPublishers, on_disk
 from fedq.fragments.fragment import Fragment
+from fedq.fragments.known_publishers import KnownPublishers, marks_of
 from fedq.fragments.replica import Replica
 from fedq.fragments.seen import take_up_seen
 from fedq.fragments.stowed import StowedRanges, Stretch
 from fedq.fragments.streams import places_of
-from fedq.journal.events import Seen
+from fedq.journal.events import ALL, Seen
 from fedq.journal.notes import Notes, copy_of, forget_between
-from fedq.journal.records import NOTE_DEAD, encode_drop, encode_whole
+from fedq.journal.records import (
+    NOTE_DEAD,
+    encode_drop,
+    encode_group,
+    encode_publishers,
+    encode_settle,
+    encode_whole,
+)
 from fedq.journal.recovered import RecoveredFragment
 from fedq.node.containment.rehearsal import failure_of
 from fedq.node.copies.fragment_flow import FragmentFlow
@@ -58,6 +68,8 @@ class Copy(NamedTuple):
     scratched: Sequence[Stretch] = ()
     #: Where named readers go on.
     readers: Mapping[str, int] = {}
+    #: What was taken of publishers with names.
+    publishing: CopiedPublishers | None = None
 
     def holds(self, position: int) -> bool:
         """Whether there is a message at this position."""
@@ -118,6 +130,7 @@ class FragmentRoles:
                 dict(ended.messages.pairs()), ended.last, ended.reign, dict(ended.origins),
                 ended.notes, durable=ended.recorder.durable, stowed=ended.stowed,
                 scratched=ended.scratched, readers=places_of(ended.log),
+                publishers=marks_of(ended.publishers),
             )  # fmt: skip
 
     def forget_cold(self) -> None:
@@ -255,6 +268,8 @@ class FragmentRoles:
         if fragment.log is not None:
             fragment.log.notes_times = self.state.all_speak(STREAM_TIMES)
             fragment.log.readers.begin_with(copy.readers)
+        if copy.publishing is not None and copy.publishing.sure:
+            fragment.publishers = KnownPublishers(copy.publishing.sure)
         # A reign begins at the epoch that made it: no other one lies between.
         if copy.seen is not None and copy.whole and copy.seen.epoch + 1 == info.reign:
             take_up_seen(fragment, copy.seen.ranges)
@@ -279,7 +294,7 @@ class FragmentRoles:
         """Makes a primary of the new reign, of what this node has; nobody knows of it yet."""
         state = self.state
         state.at, state.at_what = info.queue, None
-        copy = self._copy_of(info.id)
+        copy, reverted = _reverted(self._copy_of(info.id))
         aside = [p for p in state.suspects.of(info.id) if copy.holds(p)]
         try:
             fragment = self._begin_fragment(info, copy, aside)
@@ -293,7 +308,10 @@ class FragmentRoles:
             info.id, info.reign, fragment.last,
             state.settings.piece_bytes(COPY_CHUNK_BYTES_MAX), self._spares(info),
         )  # fmt: skip
+        if fragment.publishers is not None:
+            fragment.safe = replication.commit
         primary = Primary(info.queue, fragment, replication, state.now_ms)
+        primary.reverted = reverted
         primary.begun_chunk = state.sync_asked
         if state.sync_asked > state.synced:
             # Some of the copy may be on its way to the disk yet: nothing counts before.
@@ -313,7 +331,7 @@ class FragmentRoles:
         state = self.state
         if primary.fragment.recorder.durable and info.reign != info.created:
             # Whatever it was: from now on all that counts is here.
-            self._write(info.id, encode_whole(info.id, info.reign))
+            self._write(info.id, _beginning(info, primary))
         if state.sync_asked > state.synced:
             self.fragments.await_sync(primary, state.sync_asked)
         if info.reign != info.created:
@@ -354,6 +372,7 @@ class FragmentRoles:
             return Copy(
                 here, old.origins, notes, old.last, stowed=list(stowed),
                 scratched=list(scratched), readers=places_of(old.log),
+                publishing=CopiedPublishers(marks_of(old.publishers), old.reign),
             )  # fmt: skip
         backup = state.backups.get(fragment)
         if backup is not None:
@@ -361,7 +380,7 @@ class FragmentRoles:
             return Copy(
                 replica.in_order(), replica.origins, replica.known_notes, last, backup.whole,
                 replica.seen, backup.unsure, list(replica.stowed), list(replica.scratched),
-                replica.readers,
+                replica.readers, replica.publishing,
             )  # fmt: skip
         recovered = state.recovered.get(fragment)
         if recovered is not None:
@@ -370,7 +389,7 @@ class FragmentRoles:
             return Copy(
                 recovered.messages, {}, recovered.notes, recovered.last, recovered.whole,
                 recovered.seen, recovered.origins, recovered.stowed, recovered.scratched,
-                recovered.readers,
+                recovered.readers, on_disk(recovered),
             )  # fmt: skip
         return Copy({}, {}, {}, 0)
 
@@ -381,6 +400,8 @@ class FragmentRoles:
         backup = state.backups.get(info.id)
         if backup is not None:
             replication = backup.replication
+            if state.me not in info.in_sync:
+                backup.replica.publishing.leave_sync()
             if (replication.reign, replication.primary) == (info.reign, info.primary):
                 return
         durable = state.map.queues[info.queue].durable
@@ -393,6 +414,9 @@ class FragmentRoles:
             notes=copy.notes, stowed=copy.stowed, scratched=copy.scratched,
         )  # fmt: skip
         replica.seen, replica.readers = copy.seen, copy.readers
+        # Of one that was just created there is nothing that this copy has not got.
+        complete = info.reign if created else 0
+        replica.publishing = copy.publishing or CopiedPublishers(reign=complete)
         replication = self._backup_replication(info, created)
         backup = Backup(info.queue, replica, replication, copy.last, copy.whole, copy.unsure)
         known = state.backups.get(info.id)
@@ -416,3 +440,36 @@ class FragmentRoles:
             replication.advance(state.sync_asked)
             self.replicas.await_sync(info.id, state.sync_asked)
         return replication
+
+
+def _reverted(copy: Copy) -> tuple[Copy, list[Range]]:
+    """The copy as it was before it was made equal to its last primary, if that was not done.
+
+    And what had come since, which goes; of a copy that knows publishers with names (ADR 0078).
+    """
+    ranges = copy.publishing.to_revert() if copy.publishing is not None else []
+    if not ranges:
+        return copy, ranges
+    stowed, scratched = StowedRanges(copy.stowed), StowedRanges(copy.scratched)
+    for first, last in ranges:
+        stowed.forget(first, last)
+        scratched.forget(first, last)
+    notes = copy_of(copy.notes)
+    forget_between(notes, ranges)
+    messages = {p: message for p, message in copy.messages.items() if not is_in(ranges, p)}
+    return copy._replace(
+        messages=messages, notes=notes, stowed=list(stowed), scratched=list(scratched)
+    ), ranges
+
+
+def _beginning(info: FragmentInfo, primary: Primary) -> bytes:
+    """What the journal is to say as a reign begins: this copy counts, less what it reverted."""
+    fragment = primary.fragment
+    records = encode_whole(info.id, info.reign)
+    if primary.reverted:
+        records += encode_settle(info.id, info.reign, fragment.last, primary.reverted)
+    if primary.reverted or fragment.publishers is not None:
+        marks = marks_of(fragment.publishers)
+        records += encode_publishers(info.id, info.reign, fragment.last, ALL, marks)
+        records = encode_group(info.id, info.reign, records)
+    return records

@@ -10,6 +10,7 @@ from typing import Final, NamedTuple, TypeAlias
 
 from fedq.core.ids import FragmentId, Origin
 from fedq.fragments.alive import EVERYWHERE, Found, Spans, in_fragment, in_recovered, in_replica
+from fedq.fragments.known_publishers import Marks, marks_of
 from fedq.fragments.streams import places_of
 from fedq.journal.events import Seen
 from fedq.journal.recovered import RecoveredFragment
@@ -116,6 +117,15 @@ def readers_in(held: Held) -> dict[str, int]:
     if isinstance(held, Primary):
         return places_of(held.fragment.log)
     return dict(held.replica.readers if isinstance(held, Backup) else held.readers)
+
+
+def publishers_in(held: Held) -> tuple[Marks, Marks | None]:
+    """What was surely taken of publishers with names; of a copy under way, its primary's word."""
+    if isinstance(held, Primary):
+        return marks_of(held.fragment.publishers), None
+    if isinstance(held, Backup):
+        return held.replica.publishing.sure, held.replica.publishing.ahead
+    return held.publishers, None if held.whole else held.publishers_ahead
 
 
 def origins_of(held: Held) -> dict[Origin, int]:

@@ -13,7 +13,14 @@ from fedq.core.peer_messages import (
     ReplicaWanted,
 )
 from fedq.journal.decoding import CorruptRecord, outlines
-from fedq.journal.records import encode_keep, encode_note, encode_whole
+from fedq.journal.events import SURE
+from fedq.journal.records import (
+    encode_group,
+    encode_keep,
+    encode_note,
+    encode_publishers,
+    encode_whole,
+)
 from fedq.journal.segments import KEEP_POSITION
 from fedq.node.records.roles import Backup
 from fedq.node.records.state import NodeState
@@ -50,10 +57,16 @@ class ReplicaFlow:
             return
         if not backup.replication.on_start(message):
             return
-        backup.replica.start_copy(message.dropped, message.origins)
+        info = self.state.map.fragments[message.fragment]
+        in_sync = info.in_sync.get(self.state.me) == self.state.settings.incarnation
+        replica, reign, base = backup.replica, message.reign, message.base
+        replica.start_copy(message.dropped, message.origins, reign, base, in_sync)
         backup.whole = False
-        if backup.replica.durable:
-            keep = encode_keep(message.fragment, message.reign, message.base, message.dropped)
+        if replica.durable:
+            keep = encode_keep(message.fragment, reign, base, message.dropped)
+            if sure := replica.publishing.sure:
+                known = encode_publishers(message.fragment, reign, base, SURE, sure)
+                keep = encode_group(message.fragment, reign, keep + known)
             self.state.plan.append(
                 message.fragment, keep, False, KEEP_POSITION, KEEP_POSITION, copied=True
             )
@@ -70,7 +83,7 @@ class ReplicaFlow:
     def _finish_copy(self, backup: Backup) -> None:
         """Completes the copy; notes that the primary does not know are void on disk, too."""
         replication = backup.replication
-        for what, values in backup.replica.finish_copy().items():
+        for what, values in backup.replica.finish_copy(replication.reign).items():
             data = encode_note(
                 replication.fragment_id, replication.reign, replication.received, what, values
             )

@@ -11,6 +11,8 @@ from typing import Protocol
 
 from fedq.core.ids import NodeId, Origin, QueueKey
 from fedq.core.policy import REJECT_PUBLISH_DLX, TOO_LONG
+from fedq.core.publish_messages import NamedRun
+from fedq.fragments.arrivals import Named, behind, pieces_of
 from fedq.fragments.asides import publish_aside, publish_private_aside
 from fedq.fragments.enforcement import fits
 from fedq.fragments.fragment import Fragment
@@ -39,36 +41,57 @@ class Admission:
         self.dispatcher: Dispatcher
 
     def publish(
-        self, primary: Primary, origin: Origin, first: int, messages: Sequence[bytes], resent: bool
-    ) -> None:
+        self, primary: Primary, origin: Origin, first: int, messages: Sequence[bytes],
+        resent: bool, named: tuple[NamedRun, ...] = (),
+    ) -> None:  # fmt: skip
         """Takes a batch of one origin's publishes for a fragment that this node serves."""
+        if not named:
+            self._publish(primary, origin, first, messages, resent, None)
+            return
+        for start, stop, is_new, who in pieces_of(primary.fragment, messages, named):
+            if is_new:
+                self._publish(primary, origin, first + start, messages[start:stop], resent, who)
+            else:
+                primary.fragment.pass_over(origin, first + start, stop - start)
+        self.state.marks.primaries[primary.fragment.fragment_id] = None
+
+    def _publish(
+        self, primary: Primary, origin: Origin, first: int, messages: Sequence[bytes],
+        resent: bool, named: Named | None,
+    ) -> None:  # fmt: skip
+        """Takes publishes of nobody, or of one publisher whose sequences are new."""
         fragment, unix_ms = primary.fragment, self.state.unix_ms
         self.state.marks.primaries[fragment.fragment_id] = None
         if self.state.suspects.count and (found := self.state.suspects.find(messages)):
-            self._publish_around(primary, origin, first, messages, resent, found, False)
+            self._publish_around(primary, origin, first, messages, resent, found, False, named)
             return
         if not fragment.refuses:
-            fragment.publish(origin, first, messages, resent, unix_ms)
+            fragment.publish(origin, first, messages, resent, unix_ms, named)
             return
         known = max(0, min(len(messages), fragment.origins.get(origin, 0) - first + 1))
         if known:
-            fragment.publish(origin, first, messages[:known], resent, unix_ms)
+            fragment.publish(origin, first, messages[:known], resent, unix_ms, named)
         number, left = first + known, messages[known:]
         while left:
             room = self._room(primary.queue, fragment, left)
             if not room:
                 break
-            fragment.publish(origin, number, left[:room], resent, unix_ms)
+            part = behind(named, number - first)
+            fragment.publish(origin, number, left[:room], resent, unix_ms, part)
             number, left = number + room, left[room:]
         if not left:
             return
+        if named is not None:
+            sequence = named.first + number - first
+            publishers = fragment.know_publishers()
+            publishers.refuse(named.publisher, sequence, sequence + len(left) - 1)
         if fragment.policy.overflow == REJECT_PUBLISH_DLX:
             self._publish_dead(fragment, origin, number, left)
         fragment.refuse(origin, number, len(left))
 
     def _publish_around(
         self, primary: Primary, origin: Origin, first: int, messages: Sequence[bytes],
-        resent: bool, found: list[int], in_any_case: bool,
+        resent: bool, found: list[int], in_any_case: bool, named: Named | None,
     ) -> None:  # fmt: skip
         """Takes a batch of which some were failed at: these are set aside in their places.
 
@@ -76,13 +99,14 @@ class Admission:
         """
         fragment, start = primary.fragment, 0
         for index in [*found, len(messages)]:
-            piece, number = messages[start:index], first + start
+            piece, number, who = messages[start:index], first + start, behind(named, start)
             if piece and in_any_case:
-                fragment.publish(origin, number, piece, resent, self.state.unix_ms)
+                fragment.publish(origin, number, piece, resent, self.state.unix_ms, who)
             elif piece:
-                self.publish(primary, origin, number, piece, resent)
+                self._publish(primary, origin, number, piece, resent, who)
             if index < len(messages):
-                position = publish_aside(fragment, origin, first + index, messages[index])
+                number, who = first + index, behind(named, index)
+                position = publish_aside(fragment, origin, number, messages[index], who)
                 if position is not None:
                     self.state.untold[fragment.fragment_id, position] = None
             start = index + 1
@@ -99,6 +123,7 @@ class Admission:
     def publish_atomic(
         self, primary: Primary, taker: NodeId, origin: Origin, first: int,
         messages: Sequence[bytes], resent: bool, settled: Settled,
+        named: tuple[NamedRun, ...] = (),
     ) -> None:  # fmt: skip
         """Takes a transaction: all of it becomes one event for journal and backups.
 
@@ -115,11 +140,16 @@ class Admission:
             return
         mark = fragment.recorder.begin_atomic()
         owed_before = len(fragment.out.owed)
-        if messages:
-            found = self.state.suspects.find(messages) if self.state.suspects.count else []
-            self._publish_around(primary, origin, first, messages, resent, found, True)
-        else:
-            fragment.take_number(origin, first)
+        before = fragment.last
+        for start, stop, is_new, who in pieces_of(fragment, messages, named):
+            if is_new:
+                piece = messages[start:stop]
+                found = self.state.suspects.find(piece) if self.state.suspects.count else []
+                number = first + start
+                self._publish_around(primary, origin, number, piece, resent, found, True, who)
+        if fragment.last == before or fragment.origins.get(origin, 0) < last:
+            # Nothing that is new is last: if it is sent again, it is known.
+            fragment.take_number(origin, last)
         fragment.settle(taker, settled.acknowledged)
         if primary.windows is not None:
             primary.windows.came_back(taker, sum(map(len, settled)), self.state.now_ms)

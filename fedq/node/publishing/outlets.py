@@ -27,7 +27,7 @@ from fedq.node.publishing.confirming import (
 from fedq.node.publishing.fan_out import FanOut, weight_of
 from fedq.node.publishing.piles import Piles
 from fedq.node.publishing.relay_flow import RelayFlow
-from fedq.node.records.client_state import Channel, Client, Owner
+from fedq.node.records.client_state import FIRST_FRAGMENT, Channel, Client, Owner
 from fedq.node.records.peer import RelayWaiter
 from fedq.node.records.roles import Primary
 from fedq.node.records.state import NodeState
@@ -154,7 +154,7 @@ class Outlets:
             if not queues:
                 mark_settled(self.state, channel)
         for queue in queues:
-            publisher = self.publisher(queue, channel.sticky, channel.client.connection)
+            publisher = self.publisher(queue, channel.sticky, channel.spread)
             self._add(publisher, messages, group, channel)
 
     def _deliver_spread(self, channel: Channel, piles: Piles) -> None:
@@ -162,19 +162,17 @@ class Outlets:
 
         The group is complete before any of it sets out, at the end of the turn.
         """
-        window, connection = channel.confirms, channel.client.connection
+        window, spread = channel.confirms, channel.spread
         if window is None:
             for queue, messages in piles.by_queue.items():
-                self._add(
-                    self.publisher(queue, channel.sticky, connection), messages, None, channel
-                )
+                self._add(self.publisher(queue, channel.sticky, spread), messages, None, channel)
             return
         group = window.open_spread(piles.ways)
         if not piles.firsts or piles.firsts[0]:
             # Those that go nowhere and come first wait for nobody.
             mark_settled(self.state, channel)
         for first, (queue, messages) in zip(piles.firsts, piles.by_queue.items(), strict=True):
-            publisher = self.publisher(queue, channel.sticky, connection)
+            publisher = self.publisher(queue, channel.sticky, spread)
             group.await_fragment(publisher.fragment_id, queue, first)
             self._add(publisher, messages, group, channel)
 
@@ -182,7 +180,7 @@ class Outlets:
         self, publisher: FragmentPublisher[Owner], messages: list[bytes],
         group: ConfirmGroup[Owner] | None, channel: Channel | None,
     ) -> None:  # fmt: skip
-        publisher.add(messages, group)
+        publisher.add(messages, group, channel is not None and channel.is_named)
         self.state.marks.publishers[publisher.fragment_id] = None
         if channel is None:
             return
@@ -213,9 +211,11 @@ class Outlets:
     def _choose_fragment(self, queue: QueueKey, spread: int) -> FragmentId:
         """The fragment at hand; else one of the nearest zone, spread over senders.
 
-        One that takes in now, if there is any.
+        One that takes in now, if there is any. Or the first one, whatever it does.
         """
         state = self.state
+        if spread == FIRST_FRAGMENT:
+            return min(state.map.queues[queue].fragments)
         infos = [state.map.fragments[fragment] for fragment in state.map.queues[queue].fragments]
         alive = [info for info in infos if state.primary_of(info.id) is not None] or infos
         if state.full and len(alive) > 1:
@@ -262,7 +262,9 @@ class Outlets:
             if info.primary == state.me:
                 continue
             self._send(info.primary, fragment, info.reign, batch, False)
-            publisher.remote_publishes += len(batch.messages)
+            if not batch.named:
+                # Another fragment would be none for those.
+                publisher.remote_publishes += len(batch.messages)
             if publisher.remote_publishes >= state.settings.fragment_threshold:
                 publisher.remote_publishes = 0
                 self.propose_fragment(info.queue)
@@ -283,20 +285,23 @@ class Outlets:
         origin = self.state.origin
         self.state.at, self.state.at_what = primary, batch
         if batch.settled is None:
-            self.admission.publish(primary, origin, batch.first, batch.messages, resent)
+            self.admission.publish(
+                primary, origin, batch.first, batch.messages, resent, batch.named
+            )
         else:
             self.admission.publish_atomic(
-                primary, self.state.me, origin, batch.first, batch.messages, resent, batch.settled
-            )
+                primary, self.state.me, origin, batch.first, batch.messages, resent, batch.settled,
+                batch.named,
+            )  # fmt: skip
 
     def _send(
         self, node: NodeId, fragment: FragmentId, reign: int, batch: Numbered, resent: bool
     ) -> None:
         ids = (fragment, reign, self.state.origin, batch.first, resent, batch.messages)
         if batch.settled is None:
-            self.state.send(node, PublishBatch(*ids))
+            self.state.send(node, PublishBatch(*ids, batch.named))
         else:
-            self.state.send(node, PublishAtomic(*ids, *batch.settled))
+            self.state.send(node, PublishAtomic(*ids, *batch.settled, batch.named))
 
     def resend(self, fragment: FragmentId) -> None:
         """Sends what is not committed to the fragment's new primary, or over a new link to it."""

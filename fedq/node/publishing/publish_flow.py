@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import Final, TypeAlias
 
 from fedq.amqp.content import decode_properties
+from fedq.amqp.named_publishes import PUBLISHER, NamedReader
 from fedq.amqp.publishes import PublishRun
 from fedq.amqp.rewriting import routing_keys, with_properties
 from fedq.amqp.spec import BASIC, BASIC_PUBLISH
@@ -26,11 +27,13 @@ from fedq.core.message import (
     FLAG_BAD_EXPIRATION,
     FLAG_COPIES,
     FLAG_DIRECT_REPLY,
+    FLAG_NAMED,
     FLAG_USER,
     FLAGS_OF_NOTE,
     split,
     split_route,
 )
+from fedq.core.versions import NAMED_PUBLISHERS
 from fedq.node.publishing.blocking import Blocking
 from fedq.node.publishing.fan_out import run_max
 from fedq.node.publishing.messages import delayed, properties_of
@@ -51,6 +54,8 @@ _PILED_SHIFT: Final = 3
 #: What the end of a turn does for a queue that got anything, in units of work (as a shift); it is
 #: charged with the first run of a batch, whose queues most others share.
 _QUEUE_SHIFT: Final = 2
+#: A name to look at is this part of one.
+_NAMED_SHIFT: Final = 2
 #: Exchanges for which a client's permission is remembered, as long as the map stays as it is.
 PERMITTED_MAX: Final = 1_000
 
@@ -60,7 +65,7 @@ Batch: TypeAlias = list[PublishRun]
 class PublishFlow:
     """Takes the publishes of channels and sends them to every queue."""
 
-    __slots__ = ("blocking", "may_publish", "outlets", "piles", "state")
+    __slots__ = ("blocking", "may_publish", "names", "outlets", "piles", "state")
 
     def __init__(
         self, state: NodeState, outlets: Outlets, blocking: Blocking,
@@ -71,6 +76,7 @@ class PublishFlow:
         self.blocking = blocking
         #: Whether a client's user may write to an exchange.
         self.may_publish = may_publish
+        self.names = NamedReader()
         #: What is being piled up; empty between two calls.
         self.piles = Piles()
 
@@ -111,6 +117,8 @@ class PublishFlow:
                 room = self._charge_walks()
             if room <= 0 and place:
                 return batch[place:]
+            if batch[place][1] & FLAG_NAMED:
+                self._look_at_names(channel, batch, place)
             route, bits, messages = batch[place]
             if not bits & ~MANDATORY:
                 targets = self._route(channel, messages[0], route, ahead)
@@ -147,6 +155,33 @@ class PublishFlow:
             self._publish_run(channel, run, targets, bits & MANDATORY != 0)
             room = work.room
         return []
+
+    def _look_at_names(self, channel: Channel, batch: Batch, place: int) -> None:
+        """Looks at a run of publishers with names: raises for the first message, if that is wrong.
+
+        What is right before a wrong one becomes a run of its own, and goes on its way.
+        """
+        route, bits, messages = batch[place]
+        if not self.state.all_speak(NAMED_PUBLISHERS):
+            text = (
+                f"publishers with names ('{PUBLISHER}') need all nodes to speak version "
+                f"{NAMED_PUBLISHERS}: update those that do not, or publish without a name"
+            )
+            raise ChannelViolation(PRECONDITION_FAILED, text, BASIC, BASIC_PUBLISH)
+        wrong = self.names.fault_in(messages)
+        self.state.work.spend(len(messages) >> _NAMED_SHIFT)
+        bits &= ~FLAG_NAMED
+        if wrong is None:
+            batch[place] = route, bits, messages
+        elif wrong[0]:
+            rest = route, bits | FLAG_NAMED, messages[wrong[0] :]
+            batch[place : place + 1] = [(route, bits, messages[: wrong[0]]), rest]
+        else:
+            raise ChannelViolation(PRECONDITION_FAILED, wrong[1], BASIC, BASIC_PUBLISH)
+        if not channel.is_named:
+            channel.is_named = True
+            # What it published before was nobody's, and may be anywhere.
+            channel.sticky.clear()
 
     def _charge_walks(self) -> int:
         """Charges what routing has cost; returns what this turn may still do."""
@@ -301,8 +336,7 @@ class PublishFlow:
         vhost = channel.client.vhost
         queues, nodes = len(targets.queues), len(targets.nodes)
         self.state.work.spend(1 + nodes + ((1 + len(messages)) * queues >> _PILED_SHIFT))
-        connection = channel.client.connection
-        reach = self.outlets.reach(targets, messages[0], channel.sticky, connection)
+        reach = self.outlets.reach(targets, messages[0], channel.sticky, channel.spread)
         group = None
         if channel.confirms is not None:
             group = channel.confirms.open(len(messages), reach.waiting)

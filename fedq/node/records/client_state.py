@@ -5,7 +5,7 @@ No decisions here. Who changes what is said in each flow's docstring.
 
 from collections import deque
 from collections.abc import Callable
-from typing import Protocol, TypeAlias
+from typing import Final, Protocol, TypeAlias
 
 from fedq.amqp.commands import Publishes, Request, Settles
 from fedq.amqp.connection import Connection
@@ -30,6 +30,8 @@ class Committer(Protocol):
 
 #: The owner of a confirm group.
 Owner: TypeAlias = "Channel | Committer"
+#: Not spread: the first fragment is chosen.
+FIRST_FRAGMENT: Final = -1
 #: A place in a stream, for those who ask for the same.
 Place: TypeAlias = tuple[int, StreamFilter | None]
 
@@ -122,9 +124,9 @@ class Channel:
     """One open channel of a client."""
 
     __slots__ = (
-        "backlog", "client", "closed", "confirms", "consumers", "flow", "got", "last_queue",
-        "leaving", "notices", "number", "prefetch", "prefetch_global", "reply_queue", "shut",
-        "sticky", "tags_made", "transaction", "unacked", "waiting", "wanted",
+        "backlog", "client", "closed", "confirms", "consumers", "flow", "got", "is_named",
+        "last_queue", "leaving", "notices", "number", "prefetch", "prefetch_global", "reply_queue",
+        "shut", "sticky", "tags_made", "transaction", "unacked", "waiting", "wanted",
     )  # fmt: skip
 
     def __init__(self, client: "Client", number: int) -> None:
@@ -149,6 +151,8 @@ class Channel:
         self.prefetch_global = 0
         #: Which fragment of a queue this channel's publishes go to (P4).
         self.sticky: dict[QueueKey, FragmentId] = {}
+        #: It has published under a name: all it publishes goes to first fragments (ADR 0078).
+        self.is_named = False
         #: The name an empty queue name stands for (specification: last declared on the channel).
         self.last_queue = ""
         self.tags_made = 0
@@ -161,6 +165,11 @@ class Channel:
         self.shut: dict[FragmentId, Fragment] | None = None
         #: Its consumers, which are many, are being woken.
         self.wanted: Wanted | None = None
+
+    @property
+    def spread(self) -> int:
+        """By what a fragment is chosen for its publishes, where there is a choice."""
+        return FIRST_FRAGMENT if self.is_named else self.client.connection
 
     @property
     def unacked_count(self) -> int:

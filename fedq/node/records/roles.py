@@ -33,8 +33,8 @@ class Primary:
     __slots__ = (
         "attaching", "begun_chunk", "calls", "damaged", "dying", "ending", "fragment", "gets",
         "handing_over", "is_plain", "lets_through", "mark", "marking", "noted", "pace", "promised",
-        "queue", "replication", "seen_at", "seen_event", "takers", "unread_at", "unread_last_ms",
-        "unread_ms", "unreadable", "unsure", "used_ms", "windows",
+        "queue", "replication", "reverted", "seen_at", "seen_event", "takers", "unread_at",
+        "unread_last_ms", "unread_ms", "unreadable", "unsure", "used_ms", "windows",
     )  # fmt: skip
 
     def __init__(
@@ -81,6 +81,8 @@ class Primary:
         self.damaged: list[Range] = []
         #: What readers of a stream could not be given of that disk, and why: to be given up.
         self.unreadable: list[tuple[int, int, str]] = []
+        #: What this copy had got as it was made equal to the last primary, and does not count.
+        self.reverted: list[Range] = []
         #: The map is asked for another primary: nothing is handed out before it has answered.
         self.handing_over = False
         #: The epoch at which it was said, as the last word of this reign, what was seen: nothing is

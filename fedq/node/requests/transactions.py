@@ -138,7 +138,7 @@ class Transactions:
         self.outlets.flush(fragment)
         committing = Committing(self.answers, channel)
         group: ConfirmGroup[Owner] = ConfirmGroup(committing, len(messages), len(messages), 1)
-        batch = publisher.add_atomic(messages, settled, group)
+        batch = publisher.add_atomic(messages, settled, group, channel.is_named)
         self.outlets.commit(publisher, batch, channel.client)
 
     def _transaction(self, channel: Channel, request: Method) -> Transaction:
@@ -154,7 +154,7 @@ class Transactions:
         Publishes with one route may differ in their routing keys, and so in the fragment of a
         stream.
         """
-        sticky, connection, parted = channel.sticky, channel.client.connection, self.state.parted
+        sticky, spread, parted = channel.sticky, channel.spread, self.state.parted
         ways: dict[tuple[Route, tuple[Target, ...]], Reach] = {}
         reaches: list[Reach] = []
         for message, targets, _ in transaction.publishes:
@@ -162,7 +162,7 @@ class Transactions:
             reach = ways.get(way)
             if reach is None:
                 left = self._left_of(targets)
-                reach = ways[way] = self.outlets.reach(left, message, sticky, connection)
+                reach = ways[way] = self.outlets.reach(left, message, sticky, spread)
             reaches.append(reach)
         return reaches, list(ways.values())
 

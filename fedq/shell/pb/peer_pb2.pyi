@@ -232,20 +232,34 @@ class QueueKey(_message.Message):
     def __init__(self, vhost: _Optional[str] = ..., name: _Optional[str] = ...) -> None: ...
 
 class PublishBatch(_message.Message):
-    __slots__ = ("fragment", "reign", "origin", "first", "resent", "messages")
+    __slots__ = ("fragment", "reign", "origin", "first", "resent", "messages", "named")
     FRAGMENT_FIELD_NUMBER: _ClassVar[int]
     REIGN_FIELD_NUMBER: _ClassVar[int]
     ORIGIN_FIELD_NUMBER: _ClassVar[int]
     FIRST_FIELD_NUMBER: _ClassVar[int]
     RESENT_FIELD_NUMBER: _ClassVar[int]
     MESSAGES_FIELD_NUMBER: _ClassVar[int]
+    NAMED_FIELD_NUMBER: _ClassVar[int]
     fragment: int
     reign: int
     origin: Origin
     first: int
     resent: bool
     messages: _containers.RepeatedScalarFieldContainer[bytes]
-    def __init__(self, fragment: _Optional[int] = ..., reign: _Optional[int] = ..., origin: _Optional[_Union[Origin, _Mapping]] = ..., first: _Optional[int] = ..., resent: _Optional[bool] = ..., messages: _Optional[_Iterable[bytes]] = ...) -> None: ...
+    named: _containers.RepeatedCompositeFieldContainer[NamedRun]
+    def __init__(self, fragment: _Optional[int] = ..., reign: _Optional[int] = ..., origin: _Optional[_Union[Origin, _Mapping]] = ..., first: _Optional[int] = ..., resent: _Optional[bool] = ..., messages: _Optional[_Iterable[bytes]] = ..., named: _Optional[_Iterable[_Union[NamedRun, _Mapping]]] = ...) -> None: ...
+
+class NamedRun(_message.Message):
+    __slots__ = ("place", "size", "publisher", "first")
+    PLACE_FIELD_NUMBER: _ClassVar[int]
+    SIZE_FIELD_NUMBER: _ClassVar[int]
+    PUBLISHER_FIELD_NUMBER: _ClassVar[int]
+    FIRST_FIELD_NUMBER: _ClassVar[int]
+    place: int
+    size: int
+    publisher: str
+    first: int
+    def __init__(self, place: _Optional[int] = ..., size: _Optional[int] = ..., publisher: _Optional[str] = ..., first: _Optional[int] = ...) -> None: ...
 
 class PublishDone(_message.Message):
     __slots__ = ("fragment", "reign", "through", "refused")
@@ -260,7 +274,7 @@ class PublishDone(_message.Message):
     def __init__(self, fragment: _Optional[int] = ..., reign: _Optional[int] = ..., through: _Optional[int] = ..., refused: _Optional[_Iterable[int]] = ...) -> None: ...
 
 class PublishAtomic(_message.Message):
-    __slots__ = ("fragment", "reign", "origin", "first", "resent", "messages", "acknowledged", "requeued", "rejected")
+    __slots__ = ("fragment", "reign", "origin", "first", "resent", "messages", "acknowledged", "requeued", "rejected", "named")
     FRAGMENT_FIELD_NUMBER: _ClassVar[int]
     REIGN_FIELD_NUMBER: _ClassVar[int]
     ORIGIN_FIELD_NUMBER: _ClassVar[int]
@@ -270,6 +284,7 @@ class PublishAtomic(_message.Message):
     ACKNOWLEDGED_FIELD_NUMBER: _ClassVar[int]
     REQUEUED_FIELD_NUMBER: _ClassVar[int]
     REJECTED_FIELD_NUMBER: _ClassVar[int]
+    NAMED_FIELD_NUMBER: _ClassVar[int]
     fragment: int
     reign: int
     origin: Origin
@@ -279,7 +294,8 @@ class PublishAtomic(_message.Message):
     acknowledged: _containers.RepeatedScalarFieldContainer[int]
     requeued: _containers.RepeatedScalarFieldContainer[int]
     rejected: _containers.RepeatedScalarFieldContainer[int]
-    def __init__(self, fragment: _Optional[int] = ..., reign: _Optional[int] = ..., origin: _Optional[_Union[Origin, _Mapping]] = ..., first: _Optional[int] = ..., resent: _Optional[bool] = ..., messages: _Optional[_Iterable[bytes]] = ..., acknowledged: _Optional[_Iterable[int]] = ..., requeued: _Optional[_Iterable[int]] = ..., rejected: _Optional[_Iterable[int]] = ...) -> None: ...
+    named: _containers.RepeatedCompositeFieldContainer[NamedRun]
+    def __init__(self, fragment: _Optional[int] = ..., reign: _Optional[int] = ..., origin: _Optional[_Union[Origin, _Mapping]] = ..., first: _Optional[int] = ..., resent: _Optional[bool] = ..., messages: _Optional[_Iterable[bytes]] = ..., acknowledged: _Optional[_Iterable[int]] = ..., requeued: _Optional[_Iterable[int]] = ..., rejected: _Optional[_Iterable[int]] = ..., named: _Optional[_Iterable[_Union[NamedRun, _Mapping]]] = ...) -> None: ...
 
 class Watch(_message.Message):
     __slots__ = ("fragment", "reign", "consumers", "exclusive", "ticket", "idle")

@@ -28,6 +28,7 @@ from fedq.shell.peers.heartbeats import get_heartbeat, put_heartbeat
 from fedq.shell.peers.last_words import get_last_words, put_last_words
 from fedq.shell.peers.longs import Filled, Long, Places, by_message
 from fedq.shell.peers.malformed import MalformedFrameError
+from fedq.shell.peers.named_runs import get_runs, put_runs
 from fedq.wiring.cluster_map.operation_fields import canonical_arguments
 
 #: One message of the largest allowed body must pass, with everything around it.
@@ -255,6 +256,7 @@ _FIELDS: Final[dict[str, Callable[[str], _Field]]] = {
     "values": _values, "held": _ranges, "dropped": _ranges,
     "added": _items, "removed": _items, "everything": _keys, "selective": _keys,
     "positions": _list, "redelivered": _list, "acknowledged": _list, "requeued": _list,
+    "named": lambda name: _Field(name, put_runs, get_runs),
     "rejected": _list, "unseen": _list, "unmatched": _list, "refused": _list,
 }  # fmt: skip
 _SPECIAL: Final = {
@@ -273,9 +275,7 @@ def _kind(make: Any, slot: str) -> _Kind:
     )
     fields = tuple(_SPECIAL.get((make, each.name), each) for each in fields)
     wire = pb.PeerMessage.DESCRIPTOR.fields_by_name[slot].message_type
-    # internal: tables of this module.
-    assert wire is not None
-    names = set(wire.fields_by_name)
+    names = set(wire.fields_by_name if wire is not None else ())
     # internal: tables of this module.
     assert names == set(make._fields), f"peer.proto and {make.__name__} disagree"
     return _Kind(make, slot, fields, CHECKS.get(make))

@@ -9,6 +9,7 @@ from typing import Any, Final
 
 from fedq.amqp.filtering import fault_of_values
 from fedq.core import peer_messages as peer
+from fedq.core.limits import SEQUENCE_MAX
 from fedq.shell.peers.malformed import MalformedFrameError
 from fedq.wiring.cluster_map.stream_arguments import LAST, NEXT, TIME
 
@@ -30,6 +31,21 @@ def _check_got(message: peer.Got) -> None:
 def _check_publishes(message: peer.PublishBatch | peer.Relay) -> None:
     if not message.messages:
         raise MalformedFrameError("publishes without a message")
+    if isinstance(message, peer.PublishBatch) and message.named:
+        _check_named(message)
+
+
+def _check_named(message: peer.PublishBatch | peer.PublishAtomic) -> None:
+    """Runs of publishers with names ascend, do not overlap, and are within the batch."""
+    behind = 0
+    for run in message.named:
+        if run.place < behind:
+            raise MalformedFrameError("runs of publishers that do not ascend")
+        behind = run.place + run.size
+        if run.first + run.size - 1 > SEQUENCE_MAX:
+            raise MalformedFrameError("a run whose last sequence is too high")
+    if behind > len(message.messages):
+        raise MalformedFrameError("a run of a publisher that ends behind its batch")
 
 
 def _check_replicate(message: peer.Replicate) -> None:
@@ -83,6 +99,7 @@ CHECKS: Final[dict[type[peer.PeerMessage], Callable[[Any], None]]] = {
     peer.Deliver: _check_deliver,
     peer.Got: _check_got,
     peer.PublishBatch: _check_publishes,
+    peer.PublishAtomic: _check_named,
     peer.Relay: _check_publishes,
     peer.Replicate: _check_replicate,
     peer.StreamPart: _check_stream_part,

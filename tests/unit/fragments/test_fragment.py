@@ -178,10 +178,10 @@ def test_a_copy_repeats_nothing() -> None:
 def test_half_a_copy_does_not_believe_that_it_has_what_it_lacks() -> None:
     """Were it to lead now, it would take those publishes again rather than lose them."""
     copy = Replica(ONE, durable=True)
-    copy.start_copy([], encode_copy(ONE, 1, [], [], {CLIENT: 3}))
+    copy.start_copy([], encode_copy(ONE, 1, [], [], {CLIENT: 3}), 1, 0, False)
     assert copy.origins == {}
     copy.apply(encode_copy(ONE, 1, at(1, 2, 3), bodies("a", "b", "c"), {}))
-    copy.finish_copy()
+    copy.finish_copy(1)
     assert copy.origins == {CLIENT: 3}
 
 

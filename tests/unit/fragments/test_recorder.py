@@ -119,7 +119,7 @@ def test_a_transient_message_that_expires_by_itself_is_left_out_with_its_time() 
 @pytest.mark.parametrize("persistent", [True, False])
 def test_what_is_set_aside_is_left_out_if_it_is_transient(persistent: bool) -> None:
     made = fragment()
-    publish_aside(made, CLIENT, 1, message("a", persistent))
+    publish_aside(made, CLIENT, 1, message("a", persistent), None)
     (record,) = drained(made)
     assert bool(record.data) == persistent
 

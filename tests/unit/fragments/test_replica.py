@@ -111,20 +111,20 @@ def test_notes_last_until_the_copy_is_complete_and_only_if_the_primary_knows_the
     made = replica()
     made.apply(encode_note(ONE, 1, 4, NOTE_RETURNS, {1: 5, 2: 5, 3: 5}))
     made.apply(encode_note(ONE, 1, 5, NOTE_DEAD, {1: 2}))
-    made.start_copy([(3, 3)], encode_copy(ONE, 2, [], [], {NORTH: 3}))
+    made.start_copy([(3, 3)], encode_copy(ONE, 2, [], [], {NORTH: 3}), 2, 0, True)
     assert made.notes[NOTE_RETURNS] == {1: 5, 2: 5}, "it might have to lead before"
     chunk = encode_copy(ONE, 2, [], [], {})
     made.apply(encode_with_notes(ONE, 2, chunk, 0, {NOTE_RETURNS: {2: 4}}))
-    assert made.finish_copy() == {NOTE_RETURNS: {1: 0}, NOTE_DEAD: {1: 0}}
+    assert made.finish_copy(2) == {NOTE_RETURNS: {1: 0}, NOTE_DEAD: {1: 0}}
     assert made.notes == {NOTE_EXPIRES: {2: 7_000}, NOTE_RETURNS: {2: 4}}
 
 
 def test_live_notes_during_a_copy_are_known_to_the_primary() -> None:
     made = replica()
     made.apply(encode_note(ONE, 1, 4, NOTE_RETURNS, {1: 1}))
-    made.start_copy([], encode_copy(ONE, 2, [], [], {}))
+    made.start_copy([], encode_copy(ONE, 2, [], [], {}), 2, 0, True)
     made.apply(encode_note(ONE, 2, 9, NOTE_RETURNS, {1: 2}))
-    assert made.finish_copy() == {}
+    assert made.finish_copy(2) == {}
     assert made.notes[NOTE_RETURNS] == {1: 2}
 
 

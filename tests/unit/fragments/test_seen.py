@@ -88,7 +88,7 @@ def test_a_copy_that_is_compared_again_has_not_heard_it() -> None:
     old = fragment(2)
     record_seen(old, 1)
     _, copy = successor(old)
-    copy.start_copy([], b"")
+    copy.start_copy([], b"", 2, 0, True)
     assert copy.seen is None
 
 

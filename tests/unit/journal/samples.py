@@ -14,6 +14,7 @@ from fedq.journal.events import (
     Keep,
     Live,
     Note,
+    Publishers,
     Readers,
     Record,
     Reset,
@@ -30,6 +31,7 @@ from fedq.journal.records import (
     encode_keep,
     encode_live,
     encode_note,
+    encode_publishers,
     encode_readers,
     encode_reset,
     encode_seen,
@@ -83,14 +85,12 @@ def encode_record(record: Record) -> bytes:
             return encode_note(fragment, reign, record.event, record.what, record.values)
         case Readers():
             return encode_readers(fragment, reign, record.event, record.whole, record.places)
+        case Publishers():
+            return encode_publishers(fragment, reign, record.event, record.kind, record.marks)
         case Seen():
             return encode_seen(fragment, reign, record.event, record.epoch, record.ranges)
-        case Standing():
-            return encode_standing(record)
-        case Live():
-            return encode_live(fragment, reign, record.segment, record.ranges)
-        case Checkpoint():
-            return encode_checkpoint(record.segment)
+        case Standing() | Live() | Checkpoint():
+            return _encode_own(record)
         case Group():
             return encode_group(fragment, reign, encode_all(record.records))
         case _:
@@ -100,3 +100,13 @@ def encode_record(record: Record) -> bytes:
 def encode_all(records: Sequence[Record]) -> bytes:
     """The bytes of a segment that holds these records."""
     return b"".join(map(encode_record, records))
+
+
+def _encode_own(record: Standing | Live | Checkpoint) -> bytes:
+    match record:
+        case Standing():
+            return encode_standing(record)
+        case Live():
+            return encode_live(record.fragment, record.reign, record.segment, record.ranges)
+        case _:
+            return encode_checkpoint(record.segment)

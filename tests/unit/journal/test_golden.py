@@ -5,6 +5,9 @@ import pytest
 from fedq.core.ids import FragmentId, first_position
 from fedq.journal.decoding import decode
 from fedq.journal.events import (
+    ALL,
+    SOME,
+    SURE,
     Checkpoint,
     Copy,
     Drop,
@@ -13,6 +16,8 @@ from fedq.journal.events import (
     Keep,
     Live,
     Note,
+    PublisherMark,
+    Publishers,
     Readers,
     Record,
     Reset,
@@ -111,6 +116,28 @@ NAMED_CONTENT: list[Record] = [
     Readers(TWO, 2**64 - 1, 2**64 - 1, False, {"a": 7}),
     Readers(TWO, 1, 9, True, {"b": 8}),
     Readers(TWO, 1, 9, True, {}),
+]
+
+
+#: Likewise, of publishers with names.
+PUBLISHERS = GOLDEN / "journal-v1-publishers.journal"
+PUBLISHERS_CONTENT: list[Record] = [
+    BEGINNING,
+    Group(
+        ONE,
+        1,
+        [
+            Enqueue(ONE, 1, FIRST + 9, NORTH, 7, False, bodies("named")),
+            Publishers(ONE, 1, FIRST + 9, SOME, {"sink": PublisherMark(2**63 - 1)}),
+        ],
+    ),
+    Publishers(ONE, 1, FIRST + 9, ALL, {"sink": PublisherMark(9, ((3, 3), (5, 7)))}),
+    Group(
+        TWO,
+        2,
+        [Keep(TWO, 2, 9, []), Publishers(TWO, 2, 9, SURE, {"ü" * 127: PublisherMark(1)})],
+    ),
+    Publishers(TWO, 2**64 - 1, 2**64 - 1, ALL, {}),
 ]
 
 
@@ -216,6 +243,15 @@ def test_the_golden_places_of_readers_still_read_and_are_still_written_alike() -
     found = recover({1: golden}).fragments
     assert found[ONE].readers == {"app": FIRST + 3, "ü" * 127: 2**64 - 1}
     assert found[TWO].readers == {}
+
+
+def test_the_golden_marks_of_publishers_still_read_and_are_still_written_alike() -> None:
+    golden = PUBLISHERS.read_bytes()
+    assert list(decode(golden)) == PUBLISHERS_CONTENT
+    assert encode_all(PUBLISHERS_CONTENT) == golden
+    found = recover({1: golden}).fragments
+    assert found[ONE].publishers == {"sink": PublisherMark(9, ((3, 3), (5, 7)))}
+    assert found[TWO].publishers == {"ü" * 127: PublisherMark(1)}
 
 
 def test_the_golden_checkpoint_still_reads_and_is_still_written_alike() -> None:

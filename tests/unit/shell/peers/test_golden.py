@@ -122,6 +122,17 @@ PARTED: Final[list[peer.PeerMessage]] = [
     ReadAs(F, 6, 7, GIVES, "app", 0, P + 1, False),
     ReadTurn(F, 6, 7, YIELDS, 0),
 ]
+#: Publishes of publishers with names, since version 12.
+NAMED_PUBLISHERS: Final[list[peer.PeerMessage]] = [
+    peer.PublishBatch(F, 6, ORIGIN, 7, False, [A, B, A], (peer.NamedRun(1, 2, "sink", 2**62),)),
+    peer.PublishBatch(
+        F, 6, ORIGIN, 7, True, [A, B],
+        (peer.NamedRun(0, 1, "ü" * 127, 1), peer.NamedRun(1, 1, "a", 2**63 - 1)),
+    ),
+    peer.PublishAtomic(
+        F, 6, ORIGIN, 7, False, [A], [P + 1], [], [], (peer.NamedRun(0, 1, "sink", 9),)
+    ),
+]  # fmt: skip
 #: Those that came with version 10.
 MENDING: Final[list[peer.PeerMessage]] = [
     peer.BodiesWanted(F, 6, 3, [P + 1, P + 4, MOST]),
@@ -189,6 +200,13 @@ def test_the_golden_frames_of_shares_still_read_and_are_still_written_alike() ->
     golden = frames("peer-v11-parted.frames")
     written = [ENVELOPE._replace(first=1, messages=[message]) for message in PARTED]
     assert [encode_frame(frame, 11) for frame in written] == golden
+    assert [decode_frame(data) for data in golden] == written
+
+
+def test_the_golden_frames_of_named_publishers_still_read_and_are_still_written_alike() -> None:
+    golden = frames("peer-v12-publishers.frames")
+    written = [ENVELOPE._replace(first=1, messages=[message]) for message in NAMED_PUBLISHERS]
+    assert [encode_frame(frame, 12) for frame in written] == golden
     assert [decode_frame(data) for data in golden] == written
 
 
