@@ -105,10 +105,10 @@ class Work:
         floor = left - self.share + used
         self._floor = 0 if floor < 0 else min(floor, left)
 
-    def begin_slice(self) -> None:
-        """Begins a piece of a long job: an eighth of a turn, even of an overdrawn one."""
+    def begin_slice(self, shift: int) -> None:
+        """Begins a piece of a long job: that part of a turn (a shift), even of an overdrawn one."""
         self._before = self.left
-        self._floor = self.left - max(1, self.per_turn // 8)
+        self._floor = self.left - max(1, self.per_turn >> shift)
 
     def end_share(self) -> int:
         """Ends the share, or the slice; returns what was done since it began."""

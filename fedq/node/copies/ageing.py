@@ -30,7 +30,7 @@ class Ageing:
             return
         self._marked_ms = state.now_ms
         fragments = state.ages.fragments
-        state.chores.begin(self, Each(state.work, fragments, self._look_at, _LOOK_WORK))
+        state.chores.add_patient(self, Each(state.work, fragments, self._look_at, _LOOK_WORK))
 
     def _look_at(self, identity: FragmentId) -> None:
         state = self.state

@@ -89,7 +89,7 @@ class Checkpointing:
         self._began_ms = state.now_ms
         self._bytes_before = state.plan.bytes_written
         self._last = state.plan.begin_checkpoint()
-        state.chores.begin(self, _Writing(state, self.roles, self._last, self._on_done))
+        state.chores.add_patient(self, _Writing(state, self.roles, self._last, self._on_done))
 
     def _may_begin(self) -> bool:
         state = self.state

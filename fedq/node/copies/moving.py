@@ -100,7 +100,7 @@ class Moving:
             return
         came_in = state.plan.bytes_written - self._bytes_before
         journey.allowance = min(max(came_in // 2, piece_bytes_min(state)), PIECE_BYTES_MAX)
-        state.chores.begin(self, _Piece(self, journey))
+        state.chores.add_patient(self, _Piece(self, journey))
 
     def _next(self) -> "_Journey | None":
         """The segment to be moved next, if one has to be and there is room on the disk."""

@@ -166,7 +166,7 @@ class Scratching:
         state = self.state
         fragments = state.scratch.fragments
         if fragments and not state.chores.are_under_way(self):
-            state.chores.add(self, Each(state.work, fragments, self.trim, _TRIM_WORK))
+            state.chores.add_patient(self, Each(state.work, fragments, self.trim, _TRIM_WORK))
 
     def trim(self, fragment: FragmentId) -> None:
         """Forgets what a fragment needs no more of its scratch files."""

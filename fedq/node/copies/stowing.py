@@ -59,7 +59,7 @@ class Stowing:
             if held_here > keep and may_scratch(private.fragment):
                 sizes.append((held_here, private.fragment.fragment_id))
         if sizes:
-            state.chores.add(self, _Stowing(self, [each for _, each in sorted(sizes)]))
+            state.chores.add_patient(self, _Stowing(self, [each for _, each in sorted(sizes)]))
 
     def forget_gone(self) -> None:
         """Forgets copies that this node keeps no more."""
