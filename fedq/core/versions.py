@@ -9,7 +9,7 @@ updated node by node, from each release to the next.
 from typing import Final
 
 #: Raised with every change that an older node would misunderstand.
-NEWEST: Final = 11
+NEWEST: Final = 12
 #: What this release still speaks.
 OLDEST: Final = 5
 #: From which one on primaries say what was seen (`fedq.fragments.seen`).
@@ -32,6 +32,8 @@ STREAM_TIMES: Final = 10
 PARTED: Final = 11
 #: From which one on an operator may name the copy that counts (`AdoptCopy`).
 ADOPTING: Final = 11
+#: From which one on there are traces, and every virtual host has the firehose's exchange.
+TRACING: Final = 12
 
 #: Oldest and newest.
 Range = tuple[int, int]

@@ -11,6 +11,7 @@ from typing import Protocol
 
 from fedq.core.ids import NodeId, Origin, QueueKey
 from fedq.core.policy import REJECT_PUBLISH_DLX, TOO_LONG
+from fedq.core.trace_records import ACKED, REJECTED, REQUEUED
 from fedq.fragments.asides import publish_aside, publish_private_aside
 from fedq.fragments.enforcement import fits
 from fedq.fragments.fragment import Fragment
@@ -43,12 +44,16 @@ class Admission:
     ) -> None:
         """Takes a batch of one origin's publishes for a fragment that this node serves."""
         fragment, unix_ms = primary.fragment, self.state.unix_ms
+        before = fragment.last
         self.state.marks.primaries[fragment.fragment_id] = None
         if self.state.suspects.count and (found := self.state.suspects.find(messages)):
             self._publish_around(primary, origin, first, messages, resent, found, False)
             return
         if not fragment.refuses:
             fragment.publish(origin, first, messages, resent, unix_ms)
+            if self.state.tracer is not None:
+                through = first + len(messages) - 1
+                self._trace(fragment, before, origin, through, messages, resent)
             return
         known = max(0, min(len(messages), fragment.origins.get(origin, 0) - first + 1))
         if known:
@@ -58,13 +63,34 @@ class Admission:
             room = self._room(primary.queue, fragment, left)
             if not room:
                 break
-            fragment.publish(origin, number, left[:room], resent, unix_ms)
+            self._admit(fragment, origin, number, left[:room], resent)
             number, left = number + room, left[room:]
         if not left:
             return
         if fragment.policy.overflow == REJECT_PUBLISH_DLX:
             self._publish_dead(fragment, origin, number, left)
         fragment.refuse(origin, number, len(left))
+        if self.state.tracer is not None:
+            self.state.tracer.on_refused(fragment, origin, number, len(left))
+
+    def _admit(
+        self, fragment: Fragment, origin: Origin, first: int, messages: Sequence[bytes],
+        resent: bool,
+    ) -> None:  # fmt: skip
+        """Takes publishes for which there is room."""
+        before = fragment.last
+        fragment.publish(origin, first, messages, resent, self.state.unix_ms)
+        if self.state.tracer is not None:
+            self._trace(fragment, before, origin, first + len(messages) - 1, messages, resent)
+
+    def _trace(
+        self, fragment: Fragment, before: int, origin: Origin, through: int,
+        messages: Sequence[bytes], resent: bool,
+    ) -> None:  # fmt: skip
+        """Notes what is in the fragment beyond that position, up to that number of the origin."""
+        tracer, count = self.state.tracer, fragment.last - before
+        if tracer is not None:
+            tracer.on_enqueued(fragment, before + 1, count, messages, origin, through, resent)
 
     def _publish_around(
         self, primary: Primary, origin: Origin, first: int, messages: Sequence[bytes],
@@ -78,21 +104,29 @@ class Admission:
         for index in [*found, len(messages)]:
             piece, number = messages[start:index], first + start
             if piece and in_any_case:
-                fragment.publish(origin, number, piece, resent, self.state.unix_ms)
+                self._admit(fragment, origin, number, piece, resent)
             elif piece:
                 self.publish(primary, origin, number, piece, resent)
             if index < len(messages):
                 position = publish_aside(fragment, origin, first + index, messages[index])
                 if position is not None:
                     self.state.untold[fragment.fragment_id, position] = None
+                    self._trace_aside(fragment, position, origin, first + index, messages[index])
             start = index + 1
+
+    def _trace_aside(
+        self, fragment: Fragment, position: int, origin: Origin, number: int, message: bytes
+    ) -> None:
+        """Notes that a message is in its place, though out of everybody's reach."""
+        if self.state.tracer is not None:
+            self.state.tracer.on_enqueued(fragment, position, 1, [message], origin, number)
 
     def _publish_dead(
         self, fragment: Fragment, origin: Origin, number: int, messages: Sequence[bytes]
     ) -> None:
         """Passes refused messages that go to the dead-letter exchange through the fragment."""
         first = fragment.last + 1
-        fragment.publish(origin, number, messages, False, self.state.unix_ms)
+        self._admit(fragment, origin, number, messages, False)
         fragment.out.owed.pop()
         fragment.dead_letter_ready(list(range(first, first + len(messages))), TOO_LONG)
 
@@ -115,6 +149,9 @@ class Admission:
             return
         mark = fragment.recorder.begin_atomic()
         owed_before = len(fragment.out.owed)
+        if self.state.tracer is not None and taker != self.state.me:
+            lanes = zip((ACKED, REQUEUED, REJECTED), settled, strict=True)
+            self.state.tracer.on_settled_by(taker, fragment.fragment_id, list(lanes))
         if messages:
             found = self.state.suspects.find(messages) if self.state.suspects.count else []
             self._publish_around(primary, origin, first, messages, resent, found, True)
@@ -140,22 +177,33 @@ class Admission:
         self.state.marks.queues[private.key] = None
         if self.state.suspects.count and (found := self.state.suspects.find(messages)):
             return self._publish_private_around(private, messages, found)
+        before = fragment.last
         if not fragment.refuses:
             fragment.publish_private(messages, unix_ms)
+            if self.state.tracer is not None:
+                count = fragment.last - before
+                self.state.tracer.on_enqueued(fragment, before + 1, count, messages)
             return []
         start = 0
         while start < len(messages):
             room = self._room(private.key, fragment, messages[start:])
             if not room:
                 break
-            fragment.publish_private(messages[start : start + room], unix_ms)
+            self._admit_private(fragment, messages[start : start + room])
             start += room
         refused = list(range(start, len(messages)))
         if refused and fragment.policy.overflow == REJECT_PUBLISH_DLX:
             first = fragment.last + 1
-            fragment.publish_private(messages[start:], unix_ms)
+            self._admit_private(fragment, messages[start:])
             fragment.dead_letter_ready(list(range(first, first + len(refused))), TOO_LONG)
         return refused
+
+    def _admit_private(self, fragment: Fragment, messages: Sequence[bytes]) -> None:
+        """Takes publishes for which there is room, or that are to die at once."""
+        first = fragment.last + 1
+        fragment.publish_private(messages, self.state.unix_ms)
+        if self.state.tracer is not None:
+            self.state.tracer.on_enqueued(fragment, first, len(messages), messages)
 
     def _publish_private_around(
         self, private: PrivateQueue, messages: Sequence[bytes], found: list[int]

@@ -105,6 +105,7 @@ class PublishFlow:
         """
         piles, place, ahead = self.piles, 0, None
         work, router, parted = self.state.work, self.state.router, self.state.parted
+        tracer = self.state.tracer
         room = work.room
         while place < len(batch):
             if router.walked:
@@ -125,10 +126,14 @@ class PublishFlow:
                         most = max(1, (room - first << _PILED_SHIFT) // queues)
                         if most < count:
                             work.spend(1 + first + ((1 + most) * queues >> _PILED_SHIFT))
+                            if tracer is not None:
+                                tracer.on_accepted(channel, messages[:most], parts)
                             piles.add(messages[:most], parts)
                             return [(route, bits, messages[most:]), *batch[place + 1 :]]
                     work.spend(cost)
                     room -= cost
+                    if tracer is not None:
+                        tracer.on_accepted(channel, messages, parts)
                     piles.add(messages, parts)
                     place, ahead = place + 1, None
                     continue
@@ -299,6 +304,8 @@ class PublishFlow:
             check_room(channel, transaction, BASIC, BASIC_PUBLISH)
             return
         vhost = channel.client.vhost
+        if self.state.tracer is not None:
+            self.state.tracer.on_accepted(channel, messages, targets.queues, targets.private)
         queues, nodes = len(targets.queues), len(targets.nodes)
         self.state.work.spend(1 + nodes + ((1 + len(messages)) * queues >> _PILED_SHIFT))
         connection = channel.client.connection

@@ -6,9 +6,10 @@ messages of that version may be under way, or in the log. A process that cannot 
 """
 
 from fedq.core.errors import PRECONDITION_FAILED, Refused
-from fedq.core.versions import misfit
+from fedq.core.ids import QueueKey
+from fedq.core.versions import TRACING, misfit
 from fedq.wiring.cluster_map.operations_members import Speaks
-from fedq.wiring.cluster_map.state import MapState, MemberSpeaks, Ok
+from fedq.wiring.cluster_map.state import ExchangeAdded, MapState, MemberSpeaks, Ok
 
 
 def apply(state: MapState, operation: Speaks) -> Ok | Refused:
@@ -33,4 +34,8 @@ def apply(state: MapState, operation: Speaks) -> Ok | Refused:
     newest = min(state.speaks.get(other, (0, 0))[1] for other in state.members)
     state.cluster_version = max(cluster, newest)
     state.changes.append(MemberSpeaks(node))
+    if cluster < TRACING <= state.cluster_version:
+        for vhost in state.vhosts:
+            name = state.add_trace_exchange(vhost)
+            state.changes.append(ExchangeAdded(QueueKey(vhost, name)))
     return Ok(1)

@@ -15,6 +15,8 @@ from typing import Final, NamedTuple, TypeAlias
 from fedq.core import limits
 from fedq.core.errors import RESOURCE_ERROR, Refused
 from fedq.core.ids import Epoch, FragmentId, Incarnation, MapVersion, NodeId, QueueKey
+from fedq.core.versions import TRACING
+from fedq.wiring.cluster_map.operations_tracing import Trace, TracingChanged
 
 DEFAULT_VHOST: Final = "/"
 #: Name -> type of the exchanges that every virtual host has (specification 3.1.3).
@@ -26,6 +28,8 @@ PREDECLARED: Final = {
     "amq.headers": "headers",
     "amq.match": "headers",
 }
+#: The internal topic exchange that every one has as well, since `versions.TRACING`.
+TRACE_EXCHANGE: Final = "amq.rabbitmq.trace"
 
 
 @dataclass(frozen=True, slots=True)
@@ -272,22 +276,10 @@ class LimitsChanged(NamedTuple):
 
 AccessChange = VhostAdded | VhostRemoved | UserChanged | PermissionsChanged | LimitsChanged
 Change = (
-    MemberChanged
-    | MemberSpeaks
-    | EraChanged
-    | QueueAdded
-    | QueueRemoved
-    | FragmentAdded
-    | FragmentChanged
-    | FragmentRemoved
-    | ExchangeAdded
-    | ExchangeRemoved
-    | BindingAdded
-    | BindingRemoved
-    | ClaimTaken
-    | ClaimReleased
-    | AccessChange
-)
+    MemberChanged | MemberSpeaks | EraChanged | QueueAdded | QueueRemoved | FragmentAdded
+    | FragmentChanged | FragmentRemoved | ExchangeAdded | ExchangeRemoved | BindingAdded
+    | BindingRemoved | ClaimTaken | ClaimReleased | AccessChange | TracingChanged
+)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -300,9 +292,9 @@ class Ok:
 #: The attributes that make up a map.
 TABLES: Final = (
     "bindings", "bindings_of_destination", "bindings_of_source", "changes", "claims",
-    "cluster_version", "digest", "era", "era_number", "exchanges", "fragments", "grants", "members",
-    "next_fragment", "objects_max", "queues", "seeded", "speaks", "user_limits", "users", "version",
-    "vhost_limits", "vhosts",
+    "cluster_version", "digest", "era", "era_number", "exchanges", "firehose", "fragments",
+    "grants", "members", "next_fragment", "objects_max", "queues", "seeded", "speaks", "traces",
+    "user_limits", "users", "version", "vhost_limits", "vhosts",
 )  # fmt: skip
 
 
@@ -341,6 +333,9 @@ class MapState:
         #: By virtual host, or user: what is limited, and how.
         self.vhost_limits: dict[str, Limits] = {}
         self.user_limits: dict[str, Limits] = {}
+        #: Traces by name, and virtual hosts whose firehose is on.
+        self.traces: dict[str, Trace] = {}
+        self.firehose: dict[str, None] = {}
         #: How many queues, and names of exclusive ones, each virtual host has.
         self.queues_of_vhost: dict[str, int] = {}
         #: What went into this map so far: see `fedq.wiring.cluster_map.digest`.
@@ -355,6 +350,13 @@ class MapState:
         self.vhosts[vhost] = None
         for name, kind in PREDECLARED.items():
             self.exchanges[QueueKey(vhost, name)] = Exchange(kind, True, False, False, "")
+        if self.cluster_version >= TRACING:
+            self.add_trace_exchange(vhost)
+
+    def add_trace_exchange(self, vhost: str) -> str:
+        """The exchange of a virtual host's firehose; returns its name."""
+        self.exchanges[QueueKey(vhost, TRACE_EXCHANGE)] = Exchange("topic", True, False, True, "")
+        return TRACE_EXCHANGE
 
     # --- questions ---
 
@@ -485,6 +487,8 @@ class MapState:
             assert key.vhost in self.vhosts, "an exchange without its virtual host"
         assert all(vhost in self.vhosts for vhost in self.vhost_limits), "limits of no vhost"
         assert all(user in self.users for user in self.user_limits), "limits of no user"
+        for trace in self.traces.values():
+            assert trace.stream_vhost in self.vhosts, "a trace into no vhost"
         for user, vhost in self.grants:
             assert user in self.users, "a grant without its user"
             assert vhost in self.vhosts, "a grant without its virtual host"
