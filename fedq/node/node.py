@@ -111,6 +111,8 @@ class Node:
         state.work.begin_turn()
         if self._started_ms is None:
             self._started_ms = now_ms
+        if state.tracer is not None:
+            state.tracer.ms = state.unix_ms
         if state.marks.unfinished:
             state.go_on_with_unfinished()
         if self.inbox.has_more:

@@ -127,13 +127,13 @@ class PublishFlow:
                         if most < count:
                             work.spend(1 + first + ((1 + most) * queues >> _PILED_SHIFT))
                             if tracer is not None:
-                                tracer.on_accepted(channel, messages[:most], parts)
+                                tracer.on_accepted(channel, messages[:most], parts, (), route)
                             piles.add(messages[:most], parts)
                             return [(route, bits, messages[most:]), *batch[place + 1 :]]
                     work.spend(cost)
                     room -= cost
                     if tracer is not None:
-                        tracer.on_accepted(channel, messages, parts)
+                        tracer.on_accepted(channel, messages, parts, (), route)
                     piles.add(messages, parts)
                     place, ahead = place + 1, None
                     continue

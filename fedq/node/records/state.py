@@ -161,10 +161,6 @@ class NodeState:
         """The wall clock, in milliseconds since 1970."""
         return self.now_ms + self.settings.unix_offset_ms
 
-    def clock(self) -> int:
-        """The wall clock, for whoever is handed a function."""
-        return self.unix_ms
-
     def _begin_waiting(self) -> None:
         """Begins the lists of who waits for what, beyond a turn. Dicts keep the order."""
         self.scratch = Scratch(self.out, min(FILE_BYTES_MAX, self.settings.segment_bytes_max))

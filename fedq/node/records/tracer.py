@@ -8,7 +8,7 @@ Invariants: nothing is held but within bounds, and nothing else of the node chan
 and goes to the streams of traces is not noted.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final, TypeAlias
 
 import orjson
@@ -42,18 +42,20 @@ class Tracer:
     """What this node notes of messages. See the module's docstring."""
 
     __slots__ = (
-        "_clock", "_known", "_private", "losses", "published", "taps", "targets", "writings",
+        "_known", "_private", "losses", "ms", "names_queues", "published", "taps", "targets",
+        "writings",
     )  # fmt: skip
 
     def __init__(
-        self, known: MapState, private: Mapping[int, PrivateQueue], losses: Losses,
-        clock: Callable[[], int],
-    ) -> None:  # fmt: skip
-        """`clock`: the wall clock of the turn, in milliseconds."""
+        self, known: MapState, private: Mapping[int, PrivateQueue], losses: Losses, ms: int
+    ) -> None:
         self._known = known
         self._private = private
-        self._clock = clock
         self.losses = losses
+        #: The wall clock of the turn, in milliseconds.
+        self.ms = ms
+        #: Whether somebody wants to know which queues a publish goes to.
+        self.names_queues = False
         self.writings: list[TraceLines] = []
         #: The streams that traces are written to.
         self.targets: dict[QueueKey, None] = {}
@@ -65,36 +67,56 @@ class Tracer:
 
     def on_accepted(
         self, channel: Channel, messages: Sequence[bytes], queues: Sequence[Target],
-        private: Sequence[int] = (),
+        private: Sequence[int] = (), route: bytes | None = None,
     ) -> None:  # fmt: skip
-        """Publishes of a channel were taken, which all go to the same queues."""
-        client = channel.client
-        first = self._number(channel, len(messages))
-        names = [key.name for key in map(self._key_of, queues) if key is not None]
-        names += [self._private[number].key.name for number in private if number in self._private]
-        if client.vhost in self.taps.vhosts:
-            self.taps.on_publishes(channel, messages, names)
-        publisher = client.connection, channel.number
-        start, count = 0, len(messages)
+        """Publishes of a channel were taken, which all go to the same queues.
+
+        `route`: the one that all have, if that is known.
+        """
+        vhost, count = channel.client.vhost, len(messages)
+        first = self._number(channel, count)
+        names: list[str] = []
+        if self.names_queues:
+            names = [key.name for key in map(self._key_of, queues) if key is not None]
+            known = self._private
+            names += [known[number].key.name for number in private if number in known]
+            if vhost in self.taps.vhosts:
+                self.taps.on_publishes(channel, messages, names)
+        if not self.writings:
+            return
+        if route is not None or count == 1:
+            self._accepted(channel, route or route_of(messages[0]), first, count, names)
+            return
+        start = 0
         while start < count:
             route = route_of(messages[start])
             end = start + 1
             while end < count and route_of(messages[end]) == route:
                 end += 1
-            exchange, key = _names_of(route)
-            fields = self._fields(trace_records.ACCEPTED, client.vhost)
-            fields["connection"], fields["channel"] = publisher
-            fields["user"] = client.user
-            fields["sequences"] = [(first + start, first + end - 1)]
-            if channel.confirms is not None:
-                fields["confirms"] = True
-            fields["exchange"], fields["routing_key"] = exchange, key
-            line = b""
-            for writing in self.writings:
-                if writing.wants_publish(client.vhost, exchange, names, publisher):
-                    line = line or _line(fields)
-                    writing.add(line, self._clock())
+            self._accepted(channel, route, first + start, end - start, names)
             start = end
+
+    def _accepted(
+        self, channel: Channel, route: bytes, first: int, count: int, names: Sequence[str]
+    ) -> None:
+        """Publishes of one route were taken."""
+        client = channel.client
+        publisher = client.connection, channel.number
+        exchange, key = _names_of(route)
+        line = b""
+        for writing in self.writings:
+            if not writing.wants_publish(client.vhost, exchange, names, publisher):
+                continue
+            if not line:
+                fields = self._fields(trace_records.ACCEPTED, client.vhost)
+                fields["connection"], fields["channel"] = publisher
+                fields["user"] = client.user
+                fields["sequences"] = [(first, first + count - 1)]
+                if channel.confirms is not None:
+                    fields["confirms"] = True
+                fields["exchange"], fields["routing_key"] = exchange, key
+                line = _line(fields)
+            writing.add(line, self.ms)
 
     def _number(self, channel: Channel, count: int) -> int:
         """Numbers publishes of a channel; returns the first number."""
@@ -131,17 +153,25 @@ class Tracer:
                     fields["connection"], fields["channel"] = publisher
                     fields["sequences"] = sequences or self._last(channel, count)
                     line = _line(fields)
-                writing.add(line, self._clock())
+                writing.add(line, self.ms)
 
     def on_spread(
         self, channel: Channel, ways: Sequence[tuple[Target, ...]],
         firsts: Sequence[tuple[Target, FragmentId, int]],
     ) -> None:  # fmt: skip
         """The last publishes of a channel went different ways; for each queue its first number."""
-        base = self.published.get(channel, (0, False))[0] - len(ways) + 1
+        sequence = self.published.get(channel, (0, False))[0] - len(ways) + 1
+        mine: dict[Target, list[int]] = {}
+        for way in ways:
+            for target in way:
+                found = mine.get(target)
+                if found is None:
+                    found = mine[target] = []
+                found.append(sequence)
+            sequence += 1
         for target, fragment, first in firsts:
-            mine = [base + index for index, way in enumerate(ways) if target in way]
-            self.on_routed(channel, fragment, first, len(mine), to_ranges(mine))
+            sequences = mine[target]
+            self.on_routed(channel, fragment, first, len(sequences), to_ranges(sequences))
 
     def _last(self, channel: Channel, count: int) -> list[Range]:
         """The last so many sequences of a channel."""
@@ -168,7 +198,7 @@ class Tracer:
         for writing in self.writings:
             if writing.wants_publish(vhost, exchange, (), (0, 0)):
                 line = line or _line(fields)
-                writing.add(line, self._clock())
+                writing.add(line, self.ms)
 
     def on_confirmed(self, channel: Channel, told: int, verdicts: Sequence[Verdict]) -> None:
         """Confirms were said, to a channel that had been told up to a tag."""
@@ -197,7 +227,7 @@ class Tracer:
         for writing in self.writings:
             if writing.wants_channel(vhost, publisher):
                 line = line or _line(fields)
-                writing.add(line, self._clock())
+                writing.add(line, self.ms)
 
     # --- the fragment's side -----------------------------------------------------------------
 
@@ -264,7 +294,7 @@ class Tracer:
             line = _line(fields)
             for writing in self.writings:
                 if writing.wants_routed(queue, None):
-                    writing.add(line, self._clock())
+                    writing.add(line, self.ms)
 
     def drain_losses(self) -> None:
         """Says what left queues otherwise than by acknowledgement."""
@@ -295,7 +325,7 @@ class Tracer:
         line = _line(fields)
         for writing in self.writings:
             if writing.wants_fragment(key, fragment):
-                writing.add(line, self._clock())
+                writing.add(line, self.ms)
 
     # --- the consumer's side -----------------------------------------------------------------
 
@@ -364,7 +394,7 @@ class Tracer:
         return _line(fields)
 
     def _fields(self, kind: str, vhost: str) -> Fields:
-        return {"kind": kind, "ms": self._clock(), "vhost": vhost}
+        return {"kind": kind, "ms": self.ms, "vhost": vhost}
 
     def _key_of(self, target: Target) -> QueueKey | None:
         """The queue that a publish goes to, or that a fragment is of."""
@@ -395,7 +425,7 @@ class Tracer:
                 if fields is None:
                     continue
             elif line:
-                writing.add(line, self._clock())
+                writing.add(line, self.ms)
                 continue
             else:
                 fields = _beside(ranges, beside)
@@ -408,7 +438,7 @@ class Tracer:
             whole.update(fields)
             whole.update(extra)
             said = _line(whole)
-            writing.add(said, self._clock())
+            writing.add(said, self.ms)
             if writing.sample == 1 or ranges is None:
                 line = said
 

@@ -43,7 +43,7 @@ class Tracing:
         if tracer is None:
             if not wanted and not state.map.firehose:
                 return
-            tracer = Tracer(state.map, state.private_by_id, state.losses, state.clock)
+            tracer = Tracer(state.map, state.private_by_id, state.losses, state.unix_ms)
         known = {writing.name: writing for writing in tracer.writings}
         for name, writing in list(known.items()):
             if wanted.get(name) != writing.trace:
@@ -55,6 +55,8 @@ class Tracing:
         tracer.taps.vhosts = dict(state.map.firehose)
         for writing in begun:
             writing.add(tracer.say_to(writing, STARTED), state.unix_ms)
+        filters = any(trace.queue for trace in wanted.values())
+        tracer.names_queues = filters or bool(tracer.taps.vhosts)
         state.losses.wanted = bool(tracer.writings)
         is_on = bool(tracer.writings or tracer.taps.vhosts)
         state.tracer = tracer if is_on else None

@@ -59,23 +59,21 @@ class TraceWriting:
         if state.takes_nothing or not is_stream(state.map, target):
             writing.drop()
             return
-        lines = writing.lines
-        if writing.lost:
-            lines = [tracer.say_to(writing, GAP, writing.lost), *lines]
-            writing.lost = 0
-        writing.lines, writing.size = [], 0
-        start = 0
-        while start < len(lines):
-            end, size = start, 0
-            while end < len(lines) and end - start < BATCH_EVENTS and size < BATCH_BYTES:
-                size += len(lines[end]) + 1
-                end += 1
-            if not self._publish(writing, lines[start:end], size):
-                writing.lost += len(lines) - start
+        lines, missing = writing.lines, writing.lost
+        if missing:
+            lines = [tracer.say_to(writing, GAP, missing), *lines]
+        size, start, whole = writing.size, 0, len(lines)
+        writing.lines, writing.size, writing.lost = [], 0, 0
+        while start < whole:
+            end = whole
+            if whole > 2 * BATCH_EVENTS or size > 2 * BATCH_BYTES:
+                end = _end_of(lines, start)
+            if not self._publish(writing, lines[start:end] if start or end < whole else lines):
+                writing.lost = whole - start if start or not missing else missing + whole - 1
                 return
             start = end
 
-    def _publish(self, writing: TraceLines, lines: list[bytes], size: int) -> bool:
+    def _publish(self, writing: TraceLines, lines: list[bytes]) -> bool:
         """Publishes a batch; false if this node's window to the stream is full."""
         state, target = self.state, writing.trace.target
         head = Head(
@@ -92,8 +90,17 @@ class TraceWriting:
         writing.batch += 1
         publisher.add([message], None)
         state.marks.publishers[publisher.fragment_id] = None
-        state.work.spend(_BATCH_WORK + (size >> _BYTES_SHIFT))
+        state.work.spend(_BATCH_WORK + (len(message) >> _BYTES_SHIFT))
         return True
+
+
+def _end_of(lines: list[bytes], start: int) -> int:
+    """Where a batch ends that begins there, of more lines than one batch has."""
+    end, size = start, 0
+    while end < len(lines) and end - start < BATCH_EVENTS and size < BATCH_BYTES:
+        size += len(lines[end]) + 1
+        end += 1
+    return end
 
 
 def _properties(head: Head) -> bytes:
