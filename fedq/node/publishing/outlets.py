@@ -110,12 +110,12 @@ class Outlets:
         `channel` waits where windows are full, and hears what was mandatory and found no queue.
         """
         stored = [as_stored(messages[0])] if len(messages) == 1 else messages
-        self.state.risk.begin()
         tracer = self.state.tracer if channel is not None else None
         if tracer is not None and channel is not None:
             for publisher in reach.publishers:
                 tracer.on_routed(channel, publisher.fragment_id, publisher.last + 1, len(stored))
             tracer.on_relayed(channel, vhost, reach.nodes, len(stored))
+        self.state.risk.begin()
         for publisher in reach.publishers:
             self._add(publisher, stored, group, channel)
         private = reach.private

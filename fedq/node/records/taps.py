@@ -66,7 +66,7 @@ class Taps:
     ) -> None:  # fmt: skip
         """Taps deliveries of a queue, of which some are marked."""
         again = dict.fromkeys(redelivered)
-        for position, message in zip(chain.from_iterable(pieces), messages, strict=True):
+        for position, message in zip(chain.from_iterable(pieces), messages, strict=False):
             tap = self._take(channel, message)
             if tap is not None:
                 tap.queue, tap.redelivered = queue, position in again

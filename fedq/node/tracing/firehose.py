@@ -14,10 +14,11 @@ from fedq.amqp.values import TableValue
 from fedq.core.ids import FragmentId, QueueKey
 from fedq.core.limits import NAME_BYTES_MAX
 from fedq.core.message import FLAG_COPIES, encode, make_route, split_lean, split_route
-from fedq.node.publishing.outlets import Outlets
+from fedq.node.publishing.outlets import Outlets, Reach
 from fedq.node.records.state import NodeState
 from fedq.node.records.taps import Tap
 from fedq.node.records.tracer import Tracer
+from fedq.node.risk import Fault
 from fedq.wiring.cluster_map.state import TRACE_EXCHANGE
 
 #: What a tapped message costs, in units of work.
@@ -55,6 +56,23 @@ class Firehose:
         if state.takes_nothing:
             self._left_out += 1
             return
+        try:
+            found = self._message_of(tap)
+        except Exception as error:
+            # Nothing has set out: it concerns nobody but who listens.
+            state.out.faults.append(Fault("the firehose cannot tell of a message", error))
+            return
+        if found is None:
+            return
+        message, reach = found
+        roomy = [publisher for publisher in reach.publishers if not publisher.full]
+        if len(roomy) < len(reach.publishers):
+            self._left_out += 1
+        self.outlets.deliver(tap.vhost, [message], reach._replace(publishers=roomy), None)
+
+    def _message_of(self, tap: Tap) -> tuple[bytes, Reach] | None:
+        """What the firehose says of a message, and to whom; None: nobody listens."""
+        state = self.state
         route, properties, body = split_lean(tap.message)
         exchange, key = split_route(route)
         way = f"publish.{exchange}" if tap.queue is None else f"deliver.{tap.queue}"
@@ -65,18 +83,14 @@ class Firehose:
         state.work.spend(1 + state.router.walked)
         state.router.walked = 0
         if targets is None or not (targets.queues or targets.private or targets.nodes):
-            return
+            return None
+        state.work.spend(_TAP_WORK)
         encoded = encode_properties({"headers": headers})
         if len(encoded) > PROPERTIES_WRITTEN_BYTES_MAX:
             headers["properties"] = {}
             encoded = encode_properties({"headers": headers})
-        state.work.spend(_TAP_WORK)
         message = encode(0, to, encoded, bytes(body))
-        reach = self.outlets.reach(targets, message, self._sticky, 0)
-        roomy = [publisher for publisher in reach.publishers if not publisher.full]
-        if len(roomy) < len(reach.publishers):
-            self._left_out += 1
-        self.outlets.deliver(tap.vhost, [message], reach._replace(publishers=roomy), None)
+        return message, self.outlets.reach(targets, message, self._sticky, 0)
 
 
 def _headers(

@@ -9,15 +9,18 @@ from fedq.amqp.methods import (
     BasicDeliver,
     BasicGet,
     BasicGetOk,
+    ChannelClose,
     ConfirmSelect,
     ConfirmSelectOk,
     ExchangeDeclare,
     ExchangeDeclareOk,
+    ExchangeDelete,
     QueueBind,
     QueueBindOk,
     QueueDeclare,
     QueueDeclareOk,
 )
+from fedq.core.errors import ACCESS_REFUSED
 from fedq.core.ids import NodeId
 from fedq.node.records import taps
 from fedq.wiring.cluster_map.operations_access import AddVhost
@@ -164,3 +167,18 @@ def test_keys_that_are_no_utf_8_are_heard_and_traced() -> None:
     assert [event.routing_key for event in events(cluster) if event.kind == "accepted"] == [
         "k\ufffdk"
     ]
+
+
+def test_nobody_publishes_to_it_nor_deletes_it() -> None:
+    cluster = Cluster()
+    for method in (ExchangeDelete("amq.rabbitmq.trace"), None):
+        client = cluster.client()
+        if method is not None:
+            client.send(method)
+        else:
+            client.publish("x", "a", exchange="amq.rabbitmq.trace")
+        cluster.wait_for(lambda: client.has(ChannelClose))  # noqa: B023
+        assert client.take(ChannelClose).reply_code == ACCESS_REFUSED
+    client = cluster.client()
+    same = ExchangeDeclare("amq.rabbitmq.trace", "topic", durable=True, internal=True)
+    client.ask(same, ExchangeDeclareOk)
