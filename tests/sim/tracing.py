@@ -12,7 +12,7 @@ from typing import Any
 from fedq.core.errors import Refused
 from fedq.core.ids import FragmentId, NodeId, QueueKey
 from fedq.core.message import split
-from fedq.core.ranges import Range, join_overlapping, minus
+from fedq.core.ranges import Range, from_ranges, join_overlapping, minus
 from fedq.core.trace_records import Batch, decode
 from fedq.node.cluster.proposals import Result
 from fedq.wiring.cluster_map.operations import DeclareQueue, Operation
@@ -95,6 +95,8 @@ def check(ledger: Ledger, hosts: Sequence[Host], is_faultless: bool) -> None:
         if number != known + 1 and not begins and known:
             ledger.broken(f"batch {number} of {process} comes after {known}: {batch.events[0]}")
         numbers[process] = number
+    for problem in _unmarked(batches):
+        ledger.broken(problem)
     if is_faultless:
         for problem in _unaccounted(batches):
             ledger.broken(problem)
@@ -113,6 +115,23 @@ def _read(ledger: Ledger, hosts: Sequence[Host]) -> tuple[list[Batch], bool]:
         except ValueError as error:
             ledger.broken(f"what the trace wrote at {position} is no batch: {error}")
     return found, primary.fragment.stowed_count == 0
+
+
+def _unmarked(batches: Sequence[Batch]) -> list[str]:
+    """Messages that were delivered twice, and never with the mark (P2)."""
+    seen: dict[tuple[int, int], str] = {}
+    problems: list[str] = []
+    for batch in batches:
+        for event in batch.events:
+            if event.kind != "delivered" or event.fragment < 0 or event.reason == "stream":
+                continue
+            marked = list(event.redelivered)
+            for position in from_ranges(minus(event.positions, marked)):
+                place = event.fragment, position
+                if place in seen:
+                    problems.append(f"{place} was delivered to {seen[place]} and {batch.head.node}")
+                seen[place] = batch.head.node
+    return problems
 
 
 def _unaccounted(batches: Sequence[Batch]) -> list[str]:
