@@ -48,7 +48,8 @@ VALUES: Final[Mapping[str, int | float]] = {
     "DISK_BACKLOG_BYTES_MAX": journal_files.BACKLOG_BYTES_MAX,
     "PEER_QUEUE_BYTES_MAX": stream.QUEUE_BYTES_MAX,
     "MAP_RESERVE_OBJECTS": limits.MAP_OBJECTS_MAX * limits.MAP_RESERVE_PERCENT // 100,
-    "EXCHANGES_PREDECLARED": len(state.PREDECLARED),
+    # And the firehose's.
+    "EXCHANGES_PREDECLARED": len(state.PREDECLARED) + 1,
 }
 
 #: (what, bound)
@@ -126,6 +127,7 @@ ROWS: Final = (
         "{VHOSTS_MAX}; {USERS_MAX}; {PERMISSIONS_MAX} (each is one object of the map; a virtual "
         "host brings {EXCHANGES_PREDECLARED:word} exchanges)",
     ),
+    ("traces at a time", "{TRACES_MAX}"),
     (
         "password; pattern of a permission; tags of a user",
         "{PASSWORD_BYTES_MAX:bytes}; {PATTERN_BYTES_MAX:bytes}; {TAGS_PER_USER_MAX}",

@@ -68,11 +68,16 @@ class AccessAnswers:
         self._hashing = asyncio.Semaphore(_HASHES_MAX)
         self._wrong = Budget(limits.ADMIN_FAILED_LOGINS_S, limits.ADMIN_FAILED_LOGINS_BURST)
 
+    @property
+    def overview(self) -> AccessOverview:
+        """What this node knows of them."""
+        return self._overview
+
     # --- virtual hosts ----------------------------------------------------------------------------
 
     async def add_vhost(self, request: pb.AddVhostRequest, timeout_s: float) -> pb.AddVhostReply:
         """Makes a virtual host."""
-        name = _name("name", request.name)
+        name = name_of("name", request.name)
         created = await self.change(AddVhost(name), timeout_s)
         return pb.AddVhostReply(created=created)
 
@@ -80,7 +85,7 @@ class AccessAnswers:
         self, request: pb.DeleteVhostRequest, timeout_s: float
     ) -> pb.DeleteVhostReply:
         """Deletes a virtual host."""
-        await self.change(DeleteVhost(_name("name", request.name)), timeout_s)
+        await self.change(DeleteVhost(name_of("name", request.name)), timeout_s)
         return pb.DeleteVhostReply()
 
     async def list_vhosts(self, request: pb.ListVhostsRequest) -> pb.ListVhostsReply:
@@ -110,10 +115,10 @@ class AccessAnswers:
         wanted = request.limits
         if wanted.WhichOneof("of") == "user":
             limits = _limits(wanted, USER_LIMITS)
-            await self.change(SetUserLimits(_name("user", wanted.user), limits), timeout_s)
+            await self.change(SetUserLimits(name_of("user", wanted.user), limits), timeout_s)
         else:
             limits = _limits(wanted, VHOST_LIMITS)
-            await self.change(SetVhostLimits(_name("vhost", wanted.vhost), limits), timeout_s)
+            await self.change(SetVhostLimits(name_of("vhost", wanted.vhost), limits), timeout_s)
         return pb.SetLimitsReply()
 
     async def list_limits(self, request: pb.ListLimitsRequest) -> pb.ListLimitsReply:
@@ -136,7 +141,7 @@ class AccessAnswers:
 
     async def put_user(self, request: pb.PutUserRequest, timeout_s: float) -> pb.PutUserReply:
         """Adds a user with a password, or changes one."""
-        name, tags = _name("name", request.name), _tags(request.tags)
+        name, tags = name_of("name", request.name), _tags(request.tags)
         if not request.replace and self._overview.password_record(name) is not None:
             # No password is hashed in vain; the map has the last word.
             raise AdminError(grpc.StatusCode.ALREADY_EXISTS, f"user '{name}' already exists")
@@ -148,7 +153,7 @@ class AccessAnswers:
         self, request: pb.DeleteUserRequest, timeout_s: float
     ) -> pb.DeleteUserReply:
         """Deletes a user."""
-        await self.change(DeleteUser(_name("name", request.name)), timeout_s)
+        await self.change(DeleteUser(name_of("name", request.name)), timeout_s)
         return pb.DeleteUserReply()
 
     async def list_users(self, request: pb.ListUsersRequest) -> pb.ListUsersReply:
@@ -165,7 +170,7 @@ class AccessAnswers:
         self, request: pb.ChangePasswordRequest, timeout_s: float
     ) -> pb.ChangePasswordReply:
         """Gives a user another password."""
-        name = _name("name", request.name)
+        name = name_of("name", request.name)
         record = await self._record(request.password)
         await self.change(SetPassword(name, record), timeout_s)
         return pb.ChangePasswordReply()
@@ -174,7 +179,7 @@ class AccessAnswers:
         self, request: pb.SetUserTagsRequest, timeout_s: float
     ) -> pb.SetUserTagsReply:
         """Replaces the tags of a user."""
-        await self.change(SetTags(_name("name", request.name), _tags(request.tags)), timeout_s)
+        await self.change(SetTags(name_of("name", request.name), _tags(request.tags)), timeout_s)
         return pb.SetUserTagsReply()
 
     async def authenticate(self, request: pb.AuthenticateUserRequest) -> pb.AuthenticateUserReply:
@@ -182,7 +187,7 @@ class AccessAnswers:
 
         Wrong ones have a budget, as those of logins have: nobody guesses here either.
         """
-        known = self._overview.password_record(_name("name", request.name))
+        known = self._overview.password_record(name_of("name", request.name))
         if not self._wrong.has_left(_now_ms()):
             raise too_often("too many wrong passwords, lately: ask again in a second")
         self._wrong.spend()
@@ -208,7 +213,7 @@ class AccessAnswers:
     ) -> pb.SetPermissionsReply:
         """Sets what a user may do in a virtual host."""
         wanted = request.permissions
-        user, vhost = _name("user", wanted.user), _name("vhost", wanted.vhost)
+        user, vhost = name_of("user", wanted.user), name_of("vhost", wanted.vhost)
         patterns = (wanted.configure, wanted.write, wanted.read)
         for what, text in zip(("configure", "write", "read"), patterns, strict=True):
             refused = refuse_pattern(what, text)
@@ -221,7 +226,7 @@ class AccessAnswers:
         self, request: pb.ClearPermissionsRequest, timeout_s: float
     ) -> pb.ClearPermissionsReply:
         """Takes from a user all permissions in a virtual host."""
-        user, vhost = _name("user", request.user), _name("vhost", request.vhost)
+        user, vhost = name_of("user", request.user), name_of("vhost", request.vhost)
         await self.change(ClearPermissions(user, vhost), timeout_s)
         return pb.ClearPermissionsReply()
 
@@ -267,11 +272,12 @@ class AccessAnswers:
                 "and ask again"
             ) from error
         if isinstance(result, Refused):
-            raise _refusal(result)
+            raise refusal_of(result)
         return bool(result.value)
 
 
-def _refusal(refused: Refused) -> AdminError:
+def refusal_of(refused: Refused) -> AdminError:
+    """The refusal of a call whose change of the map was refused."""
     if refused is GAVE_UP:
         return unavailable(refused.text)
     if refused.reply_code == NOT_FOUND:
@@ -281,7 +287,8 @@ def _refusal(refused: Refused) -> AdminError:
     return AdminError(grpc.StatusCode.RESOURCE_EXHAUSTED, refused.text)
 
 
-def _name(what: str, value: str) -> str:
+def name_of(what: str, value: str) -> str:
+    """A name that a request gives, if it can be one."""
     if not value:
         raise invalid(f"{what} is empty; give a name")
     if len(value.encode()) > limits.NAME_BYTES_MAX:
@@ -302,7 +309,7 @@ def _limits(wanted: pb.Limits, names: Sequence[str]) -> tuple[tuple[str, int], .
 def _tags(tags: Sequence[str]) -> tuple[str, ...]:
     if len(tags) > limits.TAGS_PER_USER_MAX:
         raise invalid(f"a user has at most {limits.TAGS_PER_USER_MAX} tags")
-    return tuple(dict.fromkeys(_name("tags", tag) for tag in tags))
+    return tuple(dict.fromkeys(name_of("tags", tag) for tag in tags))
 
 
 def _now_ms() -> int:

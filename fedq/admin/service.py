@@ -25,6 +25,8 @@ from fedq.admin.cluster_answers import ClusterAnswers
 from fedq.admin.local_answers import local_connections, local_fragments, local_node
 from fedq.admin.members import Connect, OtherMembers
 from fedq.admin.quarantine import AskQuarantine, QuarantineAnswers
+from fedq.admin.trace_answers import TraceAnswers
+from fedq.admin.trace_service import TraceService
 from fedq.node.views.overview_types import Overview
 from fedq.shell.pb import admin_pb2 as pb
 from fedq.shell.pb import admin_pb2_grpc
@@ -38,7 +40,7 @@ MEMBER_METHODS: Final = (
 )  # fmt: skip
 
 
-class AdminService(AccessService):
+class AdminService(AccessService, TraceService):
     """One node's admin service; `connect` opens channels to those of the other members."""
 
     member_methods = frozenset(f"/{SERVICE_NAME}/{name}" for name in MEMBER_METHODS)
@@ -55,6 +57,7 @@ class AdminService(AccessService):
         self._quarantine = QuarantineAnswers(overview, self._others, ask)
         self._cluster = ClusterAnswers(overview, self._others, turns)
         self._clients = ClientAnswers(overview, self._others, ask_close)
+        self._traces = TraceAnswers(overview.process, access)
         self._adopting = Adopting(overview, self._others, access.change)
 
     def add_to(self, server: grpc.aio.Server) -> None:

@@ -106,6 +106,8 @@ ARGUMENTS_BYTES_MAX: Final = 4 * KIB
 # --- access: virtual hosts, users, permissions -----------------------------------------------
 VHOSTS_MAX: Final = 1_000
 USERS_MAX: Final = 10_000
+#: At a time: each costs every run of messages something.
+TRACES_MAX: Final = 16
 #: Pairs of user and virtual host.
 PERMISSIONS_MAX: Final = 20_000
 TAGS_PER_USER_MAX: Final = 16

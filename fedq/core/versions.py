@@ -36,6 +36,8 @@ ADOPTING: Final = 11
 NAMES_OF_CLUSTERS: Final = 12
 #: From which one on publishers may have names (docs/adr/0078).
 NAMED_PUBLISHERS: Final = 12
+#: From which one on there are traces, and every virtual host has the firehose's exchange.
+TRACING: Final = 12
 
 #: Oldest and newest.
 Range = tuple[int, int]

@@ -332,6 +332,13 @@ class Contents:
             self.last += 1
             self.recorder.settle(self.last, join_ranges(going.ranges), going.persistent)
 
+    def lost(self, going: Going, why: int) -> None:
+        """Forgets messages that leave otherwise than by acknowledgement; notes that, if wanted."""
+        losses = self.out.losses
+        if losses is not None and losses.wanted:
+            losses.left.append((self.fragment_id, why, list(going.ranges)))
+        self.went(going)
+
     def check(self) -> None:
         """Asserts the invariants; costs a walk over everything."""
         messages = self.messages

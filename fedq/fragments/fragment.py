@@ -42,6 +42,7 @@ from fedq.core.ranges import (
 )
 from fedq.fragments.contents import EVERYTHING
 from fedq.fragments.holders import DEAD, DYING
+from fedq.fragments.losses import PURGED, RETENTION
 from fedq.fragments.moves import Going, Taken
 from fedq.fragments.runs import ON_DISK, RUN_MAX
 from fedq.fragments.sized import SizedFresh
@@ -286,7 +287,7 @@ class Fragment(UnreadReturns):
             self.forget_singles(self.tracked, sorted(positions), going)
             left -= len(positions)
         if going.ranges:
-            self.went(going)
+            self.lost(going, PURGED if self.log is None else RETENTION)
         return most - left
 
     # --- death -------------------------------------------------------------------------------
@@ -306,7 +307,7 @@ class Fragment(UnreadReturns):
                 self.dropped += len(positions)
             going = Going()
             self.forget_singles(tracked, positions, going)
-            self.went(going)
+            self.lost(going, reason)
             return
         dead = table_of(tracked.notes, NOTE_DEAD)
         for position in positions:
@@ -373,7 +374,7 @@ class Fragment(UnreadReturns):
             going.add_stowed(self.fresh, ranges)
         if going.ranges:
             self.dropped += count(going.ranges)
-            self.went(going)
+            self.lost(going, EXPIRED)
         if positions:
             self.dead_letter_ready(positions, EXPIRED)
 

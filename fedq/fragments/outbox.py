@@ -10,6 +10,7 @@ rises.
 from collections import deque
 
 from fedq.core.ids import Origin
+from fedq.fragments.losses import Losses
 
 
 class RecordOut:
@@ -52,10 +53,12 @@ class Owed:
 class FragmentOut:
     """The lanes of one fragment."""
 
-    __slots__ = ("_dead", "_owed", "records")
+    __slots__ = ("_dead", "_owed", "losses", "records")
 
     def __init__(self) -> None:
         self.records: list[RecordOut] = []
+        #: Where messages are noted that leave otherwise than by acknowledgement.
+        self.losses: Losses | None = None
         # Most private queues need neither of these, and they are large.
         self._owed: deque[Owed] | None = None
         self._dead: deque[int] | None = None

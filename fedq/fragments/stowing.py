@@ -15,6 +15,7 @@ from fedq.core.ranges import Range
 from fedq.fragments.beginnings import SINGLE
 from fedq.fragments.fragment import Fragment
 from fedq.fragments.in_flight import RUN_BYTES_MIN
+from fedq.fragments.losses import UNREADABLE
 from fedq.fragments.moves import Going
 
 
@@ -157,7 +158,7 @@ def lose(fragment: Fragment, first: int, last: int) -> list[Range]:
             tracked.unacked.pop(position, None)
         fragment.forget_singles(tracked, absent, going)
     if going.ranges:
-        fragment.went(going)
+        fragment.lost(going, UNREADABLE)
         if fragment.log is not None:
             fragment.keep_times(fragment.log, going.ranges)
     return going.ranges

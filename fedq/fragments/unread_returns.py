@@ -8,7 +8,7 @@ as ranges of positions. What is to die with a letter waits with a taker of the f
 from collections.abc import Iterable, Sequence
 
 from fedq.core.ids import NodeId
-from fedq.core.policy import REJECTED
+from fedq.core.policy import REJECTED, TOO_LONG
 from fedq.core.ranges import Range, from_ranges, to_ranges
 from fedq.fragments.arrivals import Arrivals
 from fedq.fragments.holders import DYING
@@ -102,7 +102,7 @@ class UnreadReturns(Arrivals):
         for run in runs:
             going.add_run(run)
             self.dropped += run.left if reason != REJECTED else 0
-        self.went(going)
+        self.lost(going, reason)
 
     def single_out_unread(self, taker: NodeId, positions: Iterable[int]) -> None:
         """Keeps singly from now on what the taker has at these positions on disk alone.
@@ -138,5 +138,5 @@ class UnreadReturns(Arrivals):
         last = min(fresh.first + amount - 1, fresh.next_last)
         count = going.add_stowed(fresh, [(fresh.first, last)])
         self.dropped += count
-        self.went(going)
+        self.lost(going, TOO_LONG)
         return count

@@ -18,7 +18,6 @@ from fedq.core.errors import Refused
 from fedq.core.ids import NO_PROCESS, ConnectionId, Incarnation, NodeId
 from fedq.core.peer_messages import PeerFrame
 from fedq.core.suspects import Stopped
-from fedq.core.versions import ADOPTING
 from fedq.journal.recovered import Recovered
 from fedq.node.clients.evictions import end_all
 from fedq.node.clients.permissions import Permissions
@@ -38,13 +37,13 @@ from fedq.node.publishing.room import Publishing
 from fedq.node.records.answers import Answers
 from fedq.node.records.roles import Primary
 from fedq.node.records.state import NodeState
-from fedq.node.requests.queue_refusals import refuse_too_new
+from fedq.node.requests.queue_refusals import refuse_too_new_change
 from fedq.node.requests.room import Requests
 from fedq.node.settings import NodeSettings
 from fedq.node.streams.room import Streams
+from fedq.node.tracing.room import Tracing
 from fedq.wiring.cluster_map.map import ReadMap
 from fedq.wiring.cluster_map.operations import Operation
-from fedq.wiring.cluster_map.operations_copies import AdoptCopy
 from fedq.wiring.cluster_map.snapshot import Frozen
 
 __all__ = ["Node", "NodeSettings"]
@@ -68,6 +67,7 @@ class Node:
         consuming = self.consuming = Consuming(state, publishing)
         private = self.private = Private(state, cluster)
         streams = self.streams = Streams(state, consuming)
+        tracing = self.tracing = Tracing(state, publishing)
         copies = self.copies = Copies(state, cluster, publishing, consuming)
         # The one call that goes up (docs/adr/0052): who publishes may be the reason to hand out.
         publishing.admission.dispatcher = copies.dispatching
@@ -79,8 +79,9 @@ class Node:
             state, answers, permissions, cluster, publishing, consuming, copies, endings, requests
         )
         self.map = MapFlow(
-            state, cluster, publishing, consuming, private, copies, streams, clients.evictions
-        )
+            state, cluster, publishing, consuming, private, copies, streams, tracing,
+            clients.evictions,
+        )  # fmt: skip
         #: A clean stop waits for nothing but clients (`_ends`); and for nothing at all.
         self._ends = self.stopped = False
         self._started_ms: int | None = None
@@ -110,6 +111,8 @@ class Node:
         state.work.begin_turn()
         if self._started_ms is None:
             self._started_ms = now_ms
+        if state.tracer is not None:
+            state.tracer.ms = state.unix_ms
         if state.marks.unfinished:
             state.go_on_with_unfinished()
         if self.inbox.has_more:
@@ -138,12 +141,15 @@ class Node:
             # What it heard in this turn renewed the lease after which the turn began.
             self.clients.flow.on_serving()
         if not state.joined and self.cluster.decide_joined():
+            self.tracing.refresh()
             self.clients.flow.on_joined()
         if self._ends:
             self.cluster.handing.say_all_seen()
         self.clients.evictions.work_off()
         self.clients.flow.readers.resume()
         state.chores.work_off()
+        if state.tracer is not None:
+            self.tracing.end_turn(state.tracer)
         rounds = 0
         self._release_waiting()
         while state.marks.are_set(state.serving) and rounds < WORK_OFF_ROUNDS_MAX:
@@ -183,7 +189,7 @@ class Node:
         """Works off one round of what is marked."""
         state, marks = self.state, self.state.marks
         if marks.unwanted:
-            self._end_unwanted()
+            self.endings.private.end_unwanted()
         if marks.answered:
             self.clients.flow.resume_answered()
         if marks.publishers:
@@ -206,14 +212,6 @@ class Node:
             channels, marks.channels = marks.channels, {}
             for channel in channels:
                 self.answers.flush_confirms(channel)
-
-    def _end_unwanted(self) -> None:
-        """Ends queues of this node alone that nobody uses, or whose name has gone to another."""
-        unwanted, self.state.marks.unwanted = self.state.marks.unwanted, {}
-        for fragment in unwanted:
-            private = self.state.private_by_id.get(fragment)
-            if private is not None:
-                self.endings.private.end(private)
 
     def _deal(self) -> None:
         """Deals from the queues that have new messages, or consumers that take more."""
@@ -422,11 +420,10 @@ class Node:
 
         A change that was made is answered when every live member has applied it (P6).
         """
-        if isinstance(operation, AdoptCopy):
-            refused = refuse_too_new("commands that name a copy", ADOPTING, self.state.map)
-            if refused is not None:
-                answer(refused)
-                return
+        refused = refuse_too_new_change(operation, self.state.map)
+        if refused is not None:
+            answer(refused)
+            return
 
         def on_result(result: Result) -> None:
             if isinstance(result, Refused):
@@ -454,6 +451,7 @@ class Node:
         self.copies.tick()
         self.streams.paging.tick()
         self.streams.naming.tick()
+        self.tracing.tick()
         if state.plan.has_news_of_dead:
             self._drop_dead()
         self.consuming.timers.tick()

@@ -45,6 +45,8 @@ from fedq.wiring.cluster_map.operations_access import (
     SetVhostLimits,
 )
 from fedq.wiring.cluster_map.operations_copies import AdoptCopy
+from fedq.wiring.cluster_map.operations_members import Speaks
+from fedq.wiring.cluster_map.operations_tracing import SetFirehose, StartTrace, StopTrace
 from fedq.wiring.cluster_map.passwords import make_record
 from fedq.wiring.cluster_map.state import FragmentChanged, FragmentInfo
 
@@ -115,6 +117,30 @@ operations: st.SearchStrategy[Operation] = st.one_of(
     st.builds(SetPermissions, users, vhosts, patterns, patterns, patterns),
     st.builds(ClearPermissions, users, vhosts),
     st.builds(FirstUsers, st.lists(st.tuples(users, records), max_size=2).map(tuple)),
+    st.builds(
+        DeclareQueue,
+        vhosts,
+        st.just("seen"),
+        st.just(True),
+        st.just(False),
+        st.just('{"x-queue-type":"stream"}'),
+        nodes,
+        st.just(1),
+        st.integers(1, 3),
+    ),
+    st.builds(
+        StartTrace,
+        st.sampled_from(["all", "other", "no name"]),
+        st.sampled_from(["", "/", "/no"]),
+        st.sampled_from(["", "e", "amq.default"]),
+        st.sampled_from(["", "q", "seen"]),
+        st.sampled_from([1, 100]),
+        vhosts,
+        st.sampled_from(["seen", "seen", "q"]),
+    ),
+    st.builds(StopTrace, st.sampled_from(["all", "other"])),
+    st.builds(SetFirehose, vhosts, st.booleans()),
+    st.builds(Speaks, nodes, incarnations, st.just(5), st.sampled_from([11, 12])),
     st.builds(AddFragment, vhosts, queues, nodes),
     st.builds(RetireFragment, fragments, epochs),
     st.builds(AdoptCopy, fragments, epochs, nodes, incarnations),

@@ -5,6 +5,7 @@
     --lite                  no faults, smaller runs
     --exceptions            no faults but exceptions at any call of a turn (pure modules only)
     --repeated              the same again and again, beside kills, partitions and pauses
+    --traced                an operator traces everything meanwhile
     --stops                 no faults but stops in order of all nodes
     --digest                print a hash of all outputs of each seed
 
@@ -37,6 +38,7 @@ def _parse(arguments: list[str]) -> argparse.Namespace:
     parser.add_argument("--exceptions", action="store_true", help="exceptions in turns")
     parser.add_argument("--repeated", action="store_true", help="exceptions beside other faults")
     parser.add_argument("--stops", action="store_true", help="stops in order of all nodes")
+    parser.add_argument("--traced", action="store_true", help="traced by an operator")
     parser.add_argument("--copy-all", action="store_true", help="no queue says what is copied")
     parser.add_argument("--no-streams", action="store_true", help="no run has a stream")
     parser.add_argument("--named", action="store_true", help="publishers with names in each run")
@@ -50,7 +52,7 @@ def _results(seeds: Iterable[int], options: argparse.Namespace) -> Iterator[Resu
     run = partial(
         run_seed, lite=options.lite, echo=options.trace, digest=options.digest,
         exceptions=options.exceptions, repeated=options.repeated, stops=options.stops,
-        copy_all=options.copy_all, no_streams=options.no_streams,
+        copy_all=options.copy_all, no_streams=options.no_streams, traced=options.traced,
         named=options.named,
     )  # fmt: skip
     if options.seed is not None or options.processes == 1:
@@ -75,7 +77,9 @@ def _report(result: Result, options: argparse.Namespace) -> None:
     _say("  " + plan.replace("\n", "\n  "))
     for problem in result.problems:
         _say(f"  * {problem}")
-    flags = ("lite", "exceptions", "repeated", "stops", "copy_all", "no_streams", "named")
+    flags = (
+        "lite", "exceptions", "repeated", "stops", "copy_all", "no_streams", "traced", "named",
+    )  # fmt: skip
     flag = "".join(f" --{name.replace('_', '-')}" for name in flags if getattr(options, name))
     _say(f"  repeat with: python -m tests.sim --seed {result.seed}{flag} --trace")
 

@@ -13,7 +13,7 @@ from functools import partial
 
 from fedq.core import limits
 from fedq.core.versions import SEEN
-from tests.sim import inspect_node
+from tests.sim import inspect_node, tracing
 from tests.sim.actors import Actor
 from tests.sim.alarms import Probe
 from tests.sim.clients import Consumer, Getter, Publisher, Setup
@@ -28,6 +28,7 @@ from tests.sim.stream_party import StreamParty
 from tests.sim.subscribers import Churn, Subscriber
 from tests.sim.swarm import Plan, draw, draw_exceptions, draw_named, draw_repeated, draw_stops
 from tests.sim.topology import Topology
+from tests.sim.tracing import Operator
 from tests.sim.world import MS, SECOND, Trace, World, between
 
 #: From so long a wait for better copies on, all are back that stopped together (ADR 0046: who did
@@ -59,7 +60,8 @@ class Result:
 class Run:
     """One run. See the module's docstring."""
 
-    def __init__(self, plan: Plan, trace: Trace) -> None:
+    def __init__(self, plan: Plan, trace: Trace, traced: bool = False) -> None:
+        """`traced`: an operator traces everything."""
         self.plan = plan
         self.world = World(plan.seed, trace)
         self.cluster = Cluster(self.world, plan)
@@ -112,6 +114,7 @@ class Run:
             slow_disks = plan.disk.slow > 0 or not plan.faults.only_kills
             self.party = Party(*common, plan.policies, self.numbers, strict, calm, slow_disks)
             self.party.book.registry.small_turns = plan.work_per_turn < limits.WORK_PER_TURN
+        self.operator = Operator(*common) if traced else None
         self.stream: StreamParty | None = None
         if plan.stream is not None:
             self.stream = StreamParty(*common, plan.stream, self.numbers)
@@ -162,6 +165,7 @@ class Run:
             self.churn, *(self.party.actors if self.party is not None else ()),
             *(self.stream.actors if self.stream is not None else ()),
             *(self.named.actors if self.named is not None else ()),
+            *((self.operator,) if self.operator is not None else ()),
         ]  # fmt: skip
 
     def _publishing(self) -> list[Actor]:
@@ -169,6 +173,7 @@ class Run:
             *self.publishers, self.churn, *(self.party.senders if self.party else ()),
             *(self.stream.senders if self.stream else ()),
             *(self.named.senders if self.named else ()),
+            *((self.operator,) if self.operator is not None else ()),
         ]  # fmt: skip
 
     def _is_set_up(self) -> bool:
@@ -273,6 +278,9 @@ class Run:
         if self.ledger.problems:
             return
         self.ledger.finish()
+        if self.operator is not None:
+            is_faultless = self.ledger.only_kills and self.plan.faults.kills == "none"
+            tracing.check(self.ledger, hosts, is_faultless)
         if self.party is not None:
             self.party.finish()
 
@@ -404,14 +412,14 @@ def _run_in_steps(world: World, deadline_us: int, done: Callable[[], bool]) -> b
 def run_seed(
     seed: int, *, lite: bool = False, echo: bool = False, digest: bool = False,
     exceptions: bool = False, repeated: bool = False, stops: bool = False, copy_all: bool = False,
-    no_streams: bool = False, named: bool = False,
+    no_streams: bool = False, traced: bool = False, named: bool = False,
 ) -> Result:  # fmt: skip
     """Runs one seed. An exception inside a node is a problem like any other, but for those put in.
 
     `exceptions`: another plan of the seed, in which they are; `repeated`: a third one, in which
     each comes again, beside kills, partitions and pauses; `stops`: one of stops in order alone;
     `copy_all`: the usual one, where no queue says what is copied; `no_streams`: without a stream;
-    `named`: with publishers with names instead.
+    `named`: with publishers with names instead. `traced`: while an operator traces everything.
     """
     plan = draw_exceptions(seed) if exceptions else draw(seed, lite, copy_all, no_streams)
     if repeated:
@@ -421,7 +429,7 @@ def run_seed(
     elif named:
         plan = draw_named(seed, lite)
     trace = Trace(echo=echo, digest=digest)
-    run = Run(plan, trace)
+    run = Run(plan, trace, traced)
     try:
         run.go()
     except Exception:

@@ -72,6 +72,17 @@ def test_no_exception_that_comes_again_beside_other_faults_does_either(seed: int
     check(run_seed(seed, repeated=True))
 
 
+@pytest.mark.parametrize("seed", [1, 2])
+def test_without_faults_a_trace_accounts_for_every_publish(seed: int) -> None:
+    check(run_seed(seed, lite=True, traced=True), "--lite --traced")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(2_001, 2_005))
+def test_promises_hold_while_everything_is_traced(seed: int) -> None:
+    check(run_seed(seed, traced=True), "--traced")
+
+
 @pytest.mark.parametrize(("seed", "option"), regressions())
 def test_what_was_found_once_stays_fixed(seed: int, option: str) -> None:
     result = run_seed(

@@ -433,6 +433,10 @@ class ConsumeFlow:
             )  # fmt: skip
             size = len(machine.parts[-1])
         client.delivered_bytes += size
+        if self.state.tracer is not None:
+            self.state.tracer.on_delivered(
+                consumer, fragment, pieces, messages, redelivered, first_tag
+            )
         self.state.work.deal((len(messages) >> _DEALT_SHIFT) + (size >> WORK_BYTES_SHIFT))
         if client.delivered_bytes >= DELIVERY_BYTES_PER_TURN_MAX:
             self.state.at_turn_limit[client] = None

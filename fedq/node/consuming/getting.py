@@ -286,6 +286,10 @@ class Getting:
             machine.parts, channel.number, tag, redelivered, message, left,
             machine.frame_bytes_max,
         )  # fmt: skip
+        if self.state.tracer is not None:
+            self.state.tracer.on_got(
+                channel, fragment, positions, message, redelivered, no_ack, tag
+            )
         size = len(message)
         if size > UNREAD_BYTES_MAX:
             self.readers.on_long_answer(size)

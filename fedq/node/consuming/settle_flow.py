@@ -123,7 +123,7 @@ class SettleFlow:
         Returns the name of a stream that some of them are of, and cannot return to.
         """
         transaction = channel.transaction
-        work = self.state.work
+        work, tracer = self.state.work, self.state.tracer
         stream: QueueKey | None = None
         for part in parts:
             count = len(part.positions)
@@ -135,6 +135,8 @@ class SettleFlow:
             is_going = outcome == ACKNOWLEDGED
             work.spend(1 + (count >> _GOING_SHIFT if is_going else _RETURN_WORK * count))
             self.note(channel, lanes, part, outcome)
+            if tracer is not None:
+                tracer.on_settled(channel, part.holder, part.fragment, part.positions, outcome)
             if not is_going and part.fragment >= READ:
                 stream = self.stream_of(part) or stream
         return stream
@@ -253,6 +255,10 @@ class SettleFlow:
             for part in parts:
                 work.spend(1 + _RETURN_WORK * len(part.positions))
                 self.note(channel, lanes, part, REQUEUED)
+                if self.state.tracer is not None:
+                    self.state.tracer.on_settled(
+                        channel, part.holder, part.fragment, part.positions, REQUEUED, "ended"
+                    )
             if channel.prefetch_global and not channel.closed:
                 wake_consumers(self.state, channel)
             self._carry_out(lanes)

@@ -42,7 +42,7 @@ from fedq.node.copies.questions import Questions, note_use
 from fedq.node.publishing.admission import Admission
 from fedq.node.publishing.confirming import on_publishes_done
 from fedq.node.records.roles import Primary
-from fedq.node.records.settling import Settlements, settle_in
+from fedq.node.records.settling import Settlements, positions_of, settle_in
 from fedq.node.records.state import NodeState
 from fedq.proxy.publisher import Settled
 
@@ -171,6 +171,11 @@ class FragmentFlow:
                 [message.acknowledged], [message.requeued], [message.rejected], [message.unseen]
             )
             settle_in(primary.fragment, sender, lanes)
+            if self.state.tracer is not None:
+                said = zip(("acked", "requeued", "rejected", "unseen"), lanes.lanes(), strict=True)
+                self.state.tracer.on_settled_by(
+                    sender, message.fragment, [(why, positions_of(runs)) for why, runs in said]
+                )
             if primary.windows is not None:
                 note_back(primary.windows, sender, lanes, self.state.now_ms)
                 primary.windows.note_idle(sender, message.idle)
@@ -201,8 +206,10 @@ class FragmentFlow:
         primary.replication.reset(node, self.state.now_ms)
         # Half of it, and nobody could tell who has what.
         self.state.risk.begin()
-        primary.fragment.release(node)
+        released = primary.fragment.release(node)
         self.state.risk.end()
+        if self.state.tracer is not None:
+            self.state.tracer.on_released(primary.fragment.fragment_id, node, released)
         self._touch(primary)
 
     def on_peer_applied(self, node: NodeId, version: int) -> None:

@@ -265,6 +265,7 @@ class FragmentRoles:
             notes=notes, unix_ms=self.state.unix_ms, sparing=self._spares(info),
             stowed=copy.stowed, scratched=copy.scratched,
         )  # fmt: skip
+        fragment.out.losses = self.state.losses
         if fragment.log is not None:
             fragment.log.notes_times = self.state.all_speak(STREAM_TIMES)
             fragment.log.readers.begin_with(copy.readers)
@@ -341,6 +342,8 @@ class FragmentRoles:
         state.recovered.pop(info.id, None)
         state.primaries[info.id] = primary
         state.ages.begin(info.id, primary.fragment.last, state.now_ms)
+        if state.tracer is not None:
+            state.tracer.on_leads(primary.fragment)
 
     def _part_of_policy(self, queue: QueueKey) -> QueuePolicy:
         """What the queue's policy asks of one of its fragments: its equal part of a length."""

@@ -32,6 +32,14 @@ class PrivateEnds:
         self.flow = flow
         self.registrations = registrations
 
+    def end_unwanted(self) -> None:
+        """Ends queues of this node alone that nobody uses, or whose name has gone to another."""
+        unwanted, self.state.marks.unwanted = self.state.marks.unwanted, {}
+        for fragment in unwanted:
+            private = self.state.private_by_id.get(fragment)
+            if private is not None:
+                self.end(private)
+
     def end(self, private: PrivateQueue, then: Callable[[], None] | None = None) -> None:
         """Ends a queue; then something else is done."""
         if private.ending and then is None:

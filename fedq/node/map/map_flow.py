@@ -28,7 +28,9 @@ from fedq.node.records.answers import applied_everywhere
 from fedq.node.records.state import NodeState
 from fedq.node.risk import Fault
 from fedq.node.streams.room import Streams
+from fedq.node.tracing.room import Tracing
 from fedq.wiring.cluster_map.map import ReadMap
+from fedq.wiring.cluster_map.operations_tracing import TracingChanged
 from fedq.wiring.cluster_map.state import (
     Change,
     EraChanged,
@@ -58,13 +60,13 @@ class MapFlow:
     __slots__ = (
         "_is_up", "_told", "asking", "consuming", "digests", "evictions", "faults", "fragments",
         "getting", "outlets", "private", "proposals", "relays", "roles", "routes", "sessions",
-        "state", "tallies",
+        "state", "tallies", "tracing",
     )  # fmt: skip
 
     def __init__(
         self, state: NodeState, cluster: ClusterFlow, publishing: Publishing,
         consuming: Consuming, private: Private, copies: Copies, streams: Streams,
-        evictions: Evictions,
+        tracing: Tracing, evictions: Evictions,
     ) -> None:  # fmt: skip
         self.state = state
         self.proposals = cluster.proposals
@@ -78,6 +80,7 @@ class MapFlow:
         self.roles = copies.roles
         self.asking = copies.asking
         self.evictions = evictions
+        self.tracing = tracing
         self.digests = MapDigests(state)
         self.faults = MapFaults(state)
         self.routes = MapRoutes(state, self.private)
@@ -132,6 +135,7 @@ class MapFlow:
             begins = known is None or known.reign != info.reign
             self._try(f"fragment {fragment}", partial(self._on_fragment, fragment, begins))
         self.evictions.on_snapshot()
+        self.tracing.refresh()
 
     def _try(self, subject: str, step: Callable[[], None]) -> None:
         """Does a step for one object; one that fails is done again later, others at once."""
@@ -153,6 +157,8 @@ class MapFlow:
             case MemberChanged():
                 again_up = partial(self._on_member, change.node)
                 self.faults.contain(f"member {change.node}", again_up, error)
+            case TracingChanged():
+                self.faults.contain("traces", self.tracing.refresh, error)
             case _:
                 self.faults.contain("names", self.routes.anew, error)
 
@@ -198,6 +204,8 @@ class MapFlow:
                 self.evictions.on_vhost_removed(change.vhost)
             case UserChanged():
                 self.evictions.on_user_changed(change.user)
+            case TracingChanged():
+                self.tracing.refresh()
             case VhostAdded() | PermissionsChanged() | LimitsChanged():
                 # What is asked for at each login, or derived anew when the map has changed.
                 pass
@@ -232,6 +240,8 @@ class MapFlow:
             self.sessions.aim(info)
 
     def _on_fragment_removed(self, fragment: FragmentId, before: FragmentInfo) -> None:
+        if self.state.tracer is not None and fragment in self.state.primaries:
+            self.state.tracer.on_deleted(before.queue, fragment)
         self.roles.leave(fragment)
         self.outlets.on_fragment_gone(fragment)
         self.asking.on_fragment_gone(fragment)

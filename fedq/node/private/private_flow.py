@@ -45,6 +45,7 @@ class PrivateFlow:
         fragment = Fragment(
             FragmentId(-state.private_made), 0, durable=False, recording=False, policy=policy
         )
+        fragment.out.losses = state.losses
         private = PrivateQueue(key, fragment, owner, policy, state.now_ms)
         state.risk.begin()
         if policy.expires_ms is not None:
@@ -64,6 +65,8 @@ class PrivateFlow:
         for binding in list(private.bindings):
             self.unbind(private, binding)
         state.router.remove_queue(private.key)
+        if state.tracer is not None:
+            state.tracer.on_deleted(private.key, private.fragment.fragment_id)
         del state.private[private.key]
         state.nonempty_private.pop(private.key, None)
         state.expiring.pop(private.key, None)

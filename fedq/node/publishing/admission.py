@@ -12,6 +12,7 @@ from typing import Protocol
 from fedq.core.ids import NodeId, Origin, QueueKey
 from fedq.core.policy import REJECT_PUBLISH_DLX, TOO_LONG
 from fedq.core.publish_messages import NamedRun
+from fedq.core.trace_records import ACKED, DUPLICATE, REJECTED, REQUEUED
 from fedq.fragments.arrivals import Named, behind, pieces_of
 from fedq.fragments.asides import publish_aside, publish_private_aside
 from fedq.fragments.enforcement import fits
@@ -53,6 +54,7 @@ class Admission:
                 self._publish(primary, origin, first + start, messages[start:stop], resent, who)
             else:
                 primary.fragment.pass_over(origin, first + start, stop - start)
+                self._trace_duplicates(primary.fragment, origin, first + start, stop - start)
         self.state.marks.primaries[primary.fragment.fragment_id] = None
 
     def _publish(
@@ -61,12 +63,16 @@ class Admission:
     ) -> None:  # fmt: skip
         """Takes publishes of nobody, or of one publisher whose sequences are new."""
         fragment, unix_ms = primary.fragment, self.state.unix_ms
+        before = fragment.last
         self.state.marks.primaries[fragment.fragment_id] = None
         if self.state.suspects.count and (found := self.state.suspects.find(messages)):
             self._publish_around(primary, origin, first, messages, resent, found, False, named)
             return
         if not fragment.refuses:
             fragment.publish(origin, first, messages, resent, unix_ms, named)
+            if self.state.tracer is not None:
+                through = first + len(messages) - 1
+                self._trace(fragment, before, origin, through, messages, resent)
             return
         known = max(0, min(len(messages), fragment.origins.get(origin, 0) - first + 1))
         if known:
@@ -77,7 +83,7 @@ class Admission:
             if not room:
                 break
             part = behind(named, number - first)
-            fragment.publish(origin, number, left[:room], resent, unix_ms, part)
+            self._admit(fragment, origin, number, left[:room], resent, part)
             number, left = number + room, left[room:]
         if not left:
             return
@@ -88,6 +94,32 @@ class Admission:
         if fragment.policy.overflow == REJECT_PUBLISH_DLX:
             self._publish_dead(fragment, origin, number, left)
         fragment.refuse(origin, number, len(left))
+        if self.state.tracer is not None:
+            self.state.tracer.on_refused(fragment, origin, number, len(left))
+
+    def _admit(
+        self, fragment: Fragment, origin: Origin, first: int, messages: Sequence[bytes],
+        resent: bool, named: Named | None = None,
+    ) -> None:  # fmt: skip
+        """Takes publishes for which there is room."""
+        before = fragment.last
+        fragment.publish(origin, first, messages, resent, self.state.unix_ms, named)
+        if self.state.tracer is not None:
+            self._trace(fragment, before, origin, first + len(messages) - 1, messages, resent)
+
+    def _trace(
+        self, fragment: Fragment, before: int, origin: Origin, through: int,
+        messages: Sequence[bytes], resent: bool,
+    ) -> None:  # fmt: skip
+        """Notes what is in the fragment beyond that position, up to that number of the origin."""
+        tracer, count = self.state.tracer, fragment.last - before
+        if tracer is not None:
+            tracer.on_enqueued(fragment, before + 1, count, messages, origin, through, resent)
+
+    def _trace_duplicates(self, fragment: Fragment, origin: Origin, first: int, count: int) -> None:
+        """Notes that publishes are not taken, as they were before, from a publisher with a name."""
+        if self.state.tracer is not None:
+            self.state.tracer.on_refused(fragment, origin, first, count, DUPLICATE)
 
     def _publish_around(
         self, primary: Primary, origin: Origin, first: int, messages: Sequence[bytes],
@@ -101,7 +133,7 @@ class Admission:
         for index in [*found, len(messages)]:
             piece, number, who = messages[start:index], first + start, behind(named, start)
             if piece and in_any_case:
-                fragment.publish(origin, number, piece, resent, self.state.unix_ms, who)
+                self._admit(fragment, origin, number, piece, resent, who)
             elif piece:
                 self._publish(primary, origin, number, piece, resent, who)
             if index < len(messages):
@@ -109,14 +141,22 @@ class Admission:
                 position = publish_aside(fragment, origin, number, messages[index], who)
                 if position is not None:
                     self.state.untold[fragment.fragment_id, position] = None
+                    self._trace_aside(fragment, position, origin, first + index, messages[index])
             start = index + 1
+
+    def _trace_aside(
+        self, fragment: Fragment, position: int, origin: Origin, number: int, message: bytes
+    ) -> None:
+        """Notes that a message is in its place, though out of everybody's reach."""
+        if self.state.tracer is not None:
+            self.state.tracer.on_enqueued(fragment, position, 1, [message], origin, number)
 
     def _publish_dead(
         self, fragment: Fragment, origin: Origin, number: int, messages: Sequence[bytes]
     ) -> None:
         """Passes refused messages that go to the dead-letter exchange through the fragment."""
         first = fragment.last + 1
-        fragment.publish(origin, number, messages, False, self.state.unix_ms)
+        self._admit(fragment, origin, number, messages, False)
         fragment.out.owed.pop()
         fragment.dead_letter_ready(list(range(first, first + len(messages))), TOO_LONG)
 
@@ -140,6 +180,9 @@ class Admission:
             return
         mark = fragment.recorder.begin_atomic()
         owed_before = len(fragment.out.owed)
+        if self.state.tracer is not None and taker != self.state.me:
+            lanes = zip((ACKED, REQUEUED, REJECTED), settled, strict=True)
+            self.state.tracer.on_settled_by(taker, fragment.fragment_id, list(lanes))
         before = fragment.last
         for start, stop, is_new, who in pieces_of(fragment, messages, named):
             if is_new:
@@ -147,6 +190,8 @@ class Admission:
                 found = self.state.suspects.find(piece) if self.state.suspects.count else []
                 number = first + start
                 self._publish_around(primary, origin, number, piece, resent, found, True, who)
+            else:
+                self._trace_duplicates(fragment, origin, first + start, stop - start)
         if fragment.last == before or fragment.origins.get(origin, 0) < last:
             # Nothing that is new is last: if it is sent again, it is known.
             fragment.take_number(origin, last)
@@ -170,22 +215,33 @@ class Admission:
         self.state.marks.queues[private.key] = None
         if self.state.suspects.count and (found := self.state.suspects.find(messages)):
             return self._publish_private_around(private, messages, found)
+        before = fragment.last
         if not fragment.refuses:
             fragment.publish_private(messages, unix_ms)
+            if self.state.tracer is not None:
+                count = fragment.last - before
+                self.state.tracer.on_enqueued(fragment, before + 1, count, messages)
             return []
         start = 0
         while start < len(messages):
             room = self._room(private.key, fragment, messages[start:])
             if not room:
                 break
-            fragment.publish_private(messages[start : start + room], unix_ms)
+            self._admit_private(fragment, messages[start : start + room])
             start += room
         refused = list(range(start, len(messages)))
         if refused and fragment.policy.overflow == REJECT_PUBLISH_DLX:
             first = fragment.last + 1
-            fragment.publish_private(messages[start:], unix_ms)
+            self._admit_private(fragment, messages[start:])
             fragment.dead_letter_ready(list(range(first, first + len(refused))), TOO_LONG)
         return refused
+
+    def _admit_private(self, fragment: Fragment, messages: Sequence[bytes]) -> None:
+        """Takes publishes for which there is room, or that are to die at once."""
+        first = fragment.last + 1
+        fragment.publish_private(messages, self.state.unix_ms)
+        if self.state.tracer is not None:
+            self.state.tracer.on_enqueued(fragment, first, len(messages), messages)
 
     def _publish_private_around(
         self, private: PrivateQueue, messages: Sequence[bytes], found: list[int]

@@ -147,6 +147,10 @@ class DeadLetters:
             fragment.dead_letter_ready([position], QUARANTINED)
             self._tell(queue, fragment, position)
             return False
+        tracer = self.state.tracer
+        if tracer is not None:
+            targets = [(each.fragment_id, each.last + 1) for each in ways[1].publishers]
+            tracer.on_dead_lettered(fragment.fragment_id, position, reason, ways[0][0], targets)
         self._publish(queue, ways, dying)
         return True
 

@@ -31,6 +31,7 @@ from fedq.node.records.client_state import FIRST_FRAGMENT, Channel, Client, Owne
 from fedq.node.records.peer import RelayWaiter
 from fedq.node.records.roles import Primary
 from fedq.node.records.state import NodeState
+from fedq.node.records.tracer import Tracer
 from fedq.proxy.publisher import FragmentPublisher, Numbered
 from fedq.wiring.routing.partitions import partition_of
 from fedq.wiring.routing.route import Route
@@ -109,6 +110,11 @@ class Outlets:
         `channel` waits where windows are full, and hears what was mandatory and found no queue.
         """
         stored = [as_stored(messages[0])] if len(messages) == 1 else messages
+        tracer = self.state.tracer if channel is not None else None
+        if tracer is not None and channel is not None:
+            for publisher in reach.publishers:
+                tracer.on_routed(channel, publisher.fragment_id, publisher.last + 1, len(stored))
+            tracer.on_relayed(channel, vhost, reach.nodes, len(stored))
         self.state.risk.begin()
         for publisher in reach.publishers:
             self._add(publisher, stored, group, channel)
@@ -117,8 +123,14 @@ class Outlets:
             self.state.work.spend(sum(weight_of(private, message) for message in stored))
         if private and channel is not None:
             private = self.fan_out.deliver(private, stored, channel.client)
+            if tracer is not None and len(private) < len(reach.private):
+                tracer.on_fanned(vhost, stored, len(reach.private) - len(private))
         for number in private:
-            refused = self.admission.publish_private(self.state.private_by_id[number], stored)
+            queue = self.state.private_by_id[number]
+            refused = self.admission.publish_private(queue, stored)
+            if tracer is not None and channel is not None:
+                count, last = len(stored) - len(refused), queue.fragment.last
+                tracer.on_routed(channel, FragmentId(number), last - count + 1, count)
             if refused and group is not None:
                 group.refuse([group.size - 1 - index for index in refused])
         if reach.absent:
@@ -153,6 +165,8 @@ class Outlets:
             group = channel.confirms.open(len(messages), len(queues))
             if not queues:
                 mark_settled(self.state, channel)
+        if self.state.tracer is not None:
+            self._trace_run(self.state.tracer, channel, len(messages), queues)
         for queue in queues:
             publisher = self.publisher(queue, channel.sticky, channel.spread)
             self._add(publisher, messages, group, channel)
@@ -163,6 +177,8 @@ class Outlets:
         The group is complete before any of it sets out, at the end of the turn.
         """
         window, spread = channel.confirms, channel.spread
+        if self.state.tracer is not None:
+            self._trace_spread(self.state.tracer, channel, piles)
         if window is None:
             for queue, messages in piles.by_queue.items():
                 self._add(self.publisher(queue, channel.sticky, spread), messages, None, channel)
@@ -175,6 +191,22 @@ class Outlets:
             publisher = self.publisher(queue, channel.sticky, spread)
             group.await_fragment(publisher.fragment_id, queue, first)
             self._add(publisher, messages, group, channel)
+
+    def _trace_run(
+        self, tracer: Tracer, channel: Channel, count: int, queues: tuple[Target, ...]
+    ) -> None:
+        """Notes that a channel's last publishes go to these queues."""
+        for queue in queues:
+            publisher = self.publisher(queue, channel.sticky, channel.spread)
+            tracer.on_routed(channel, publisher.fragment_id, publisher.last + 1, count)
+
+    def _trace_spread(self, tracer: Tracer, channel: Channel, piles: Piles) -> None:
+        """Notes which of a channel's last publishes go to which queue."""
+        found: list[tuple[Target, FragmentId, int]] = []
+        for queue in piles.by_queue:
+            publisher = self.publisher(queue, channel.sticky, channel.spread)
+            found.append((queue, publisher.fragment_id, publisher.last + 1))
+        tracer.on_spread(channel, piles.ways, found)
 
     def _add(
         self, publisher: FragmentPublisher[Owner], messages: list[bytes],

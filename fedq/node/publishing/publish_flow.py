@@ -111,6 +111,7 @@ class PublishFlow:
         """
         piles, place, ahead = self.piles, 0, None
         work, router, parted = self.state.work, self.state.router, self.state.parted
+        tracer = self.state.tracer
         room = work.room
         while place < len(batch):
             if router.walked:
@@ -129,16 +130,19 @@ class PublishFlow:
                     parts: tuple[Target, ...] = targets.queues
                     if parted:
                         parts = self.outlets.parts(targets.queues, messages[0])
+                    left = messages[:0]
                     if cost > room and count > 1:
                         most = max(1, (room - first << _PILED_SHIFT) // queues)
-                        if most < count:
-                            work.spend(1 + first + ((1 + most) * queues >> _PILED_SHIFT))
-                            piles.add(messages[:most], parts)
-                            return [(route, bits, messages[most:]), *batch[place + 1 :]]
+                        cost = 1 + first + ((1 + most) * queues >> _PILED_SHIFT)
+                        messages, left = messages[:most], messages[most:]
                     work.spend(cost)
                     room -= cost
+                    if tracer is not None:
+                        tracer.on_accepted(channel, messages, parts, (), route)
                     piles.add(messages, parts)
                     place, ahead = place + 1, None
+                    if left:
+                        return [(route, bits, left), *batch[place:]]
                     continue
             self.outlets.deliver_piles(channel, piles)
             if len(messages) > 1 or bits & ~MANDATORY:
@@ -334,6 +338,8 @@ class PublishFlow:
             check_room(channel, transaction, BASIC, BASIC_PUBLISH)
             return
         vhost = channel.client.vhost
+        if self.state.tracer is not None:
+            self.state.tracer.on_accepted(channel, messages, targets.queues, targets.private)
         queues, nodes = len(targets.queues), len(targets.nodes)
         self.state.work.spend(1 + nodes + ((1 + len(messages)) * queues >> _PILED_SHIFT))
         reach = self.outlets.reach(targets, messages[0], channel.sticky, channel.spread)

@@ -175,7 +175,10 @@ class RelayFlow:
             if not private:
                 coming.unmatched.append(number)
             turned_away = False
-            for queue in self.fan_out.deliver(private, [body], None):
+            left = self.fan_out.deliver(private, [body], None)
+            if self.state.tracer is not None and len(left) < len(private):
+                self.state.tracer.on_fanned(vhost, [body], len(private) - len(left))
+            for queue in left:
                 turned_away |= bool(publish(queues[queue], [body]))
             if turned_away:
                 coming.refused.append(number)

@@ -15,6 +15,8 @@ def give_back(state: NodeState, channel: Channel, message: bytes) -> None:
     return_frames(
         frames, channel.number, NO_ROUTE, "NO_ROUTE", as_stored(message), machine.frame_bytes_max
     )
+    if state.tracer is not None:
+        state.tracer.on_returned(channel, message)
     # All of them at once: nothing half of it goes out, whatever fails.
     machine.parts += frames
     channel.client.delivered_bytes += len(message)

@@ -67,9 +67,12 @@ class Answers:
         window = channel.confirms
         if window is None or channel.closed or channel.leaving or channel.client.gone:
             return
-        parts = channel.client.machine.parts
-        for tag, multiple, safe in window.flush():
+        parts, told = channel.client.machine.parts, window.confirmed
+        verdicts = window.flush()
+        for tag, multiple, safe in verdicts:
             parts.append((ack_frame if safe else nack_frame)(channel.number, tag, multiple))
+        if self.state.tracer is not None:
+            self.state.tracer.on_confirmed(channel, told, verdicts)
         self.state.dirty_clients[channel.client] = None
 
 

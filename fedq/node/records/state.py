@@ -16,6 +16,7 @@ from fedq.core.peer_messages import TO_PRIMARY, PeerMessage
 from fedq.core.policy import PLAIN, QueuePolicy
 from fedq.core.seeds import Salts
 from fedq.core.work import Work
+from fedq.fragments.losses import Losses
 from fedq.journal.places import Place
 from fedq.journal.records import encode_settle
 from fedq.journal.recovered import Recovered
@@ -36,6 +37,7 @@ from fedq.node.records.scrub import Scrub
 from fedq.node.records.stream_pages import Pages
 from fedq.node.records.stream_readers import Parts, StreamReaders
 from fedq.node.records.suspects import Suspects
+from fedq.node.records.tracer import Tracer
 from fedq.node.risk import Risk
 from fedq.node.settings import NodeSettings
 from fedq.proxy.fanout import InterestBook
@@ -128,6 +130,10 @@ class NodeState:
 
     def _begin_counting(self, settings: NodeSettings) -> None:
         """Begins to count what is held, beside messages, and what the driver says of it."""
+        #: Notes what happens to messages; None: nobody traces anything.
+        self.tracer: Tracer | None = None
+        #: What leaves queues otherwise than by acknowledgement, as far as it is traced.
+        self.losses = Losses()
         self.accounts = Accounts(settings.share_bytes_max)
         #: Bytes that have come in since the process began, of clients and of other nodes.
         self.bytes_taken = 0

@@ -9,12 +9,14 @@ from fedq.core.errors import (
     Refused,
 )
 from fedq.core.ids import QueueKey
-from fedq.core.versions import PARTED, STREAMS
+from fedq.core.versions import ADOPTING, PARTED, STREAMS, TRACING
 from fedq.node.records.private_queue import PrivateQueue
 from fedq.node.records.tables import arguments_text, refuse_arguments
 from fedq.proxy.calls import Totals
 from fedq.wiring.cluster_map.map import ClusterMap
-from fedq.wiring.cluster_map.operations import arguments_of
+from fedq.wiring.cluster_map.operations import Operation, arguments_of
+from fedq.wiring.cluster_map.operations_copies import AdoptCopy
+from fedq.wiring.cluster_map.operations_tracing import TracingOperation
 from fedq.wiring.cluster_map.queue_arguments import (
     STREAM,
     arguments_differ,
@@ -84,6 +86,15 @@ def refuse_new_stream(request: QueueDeclare, known: ClusterMap) -> Refused | Non
     if refused is None and is_parted(request.arguments):
         refused = refuse_too_new("streams in several fragments", PARTED, known)
     return refused
+
+
+def refuse_too_new_change(operation: Operation, known: ClusterMap) -> Refused | None:
+    """Why an operator's change cannot be made before all nodes are of a release that knows it."""
+    if isinstance(operation, AdoptCopy):
+        return refuse_too_new("commands that name a copy", ADOPTING, known)
+    if isinstance(operation, TracingOperation):
+        return refuse_too_new("traces", TRACING, known)
+    return None
 
 
 def refuse_too_new(what: str, since: int, known: ClusterMap) -> Refused | None:

@@ -139,6 +139,9 @@ class Transactions:
         committing = Committing(self.answers, channel)
         group: ConfirmGroup[Owner] = ConfirmGroup(committing, len(messages), len(messages), 1)
         batch = publisher.add_atomic(messages, settled, group, channel.is_named)
+        if self.state.tracer is not None and messages:
+            self.state.tracer.on_accepted(channel, messages, (fragment,))
+            self.state.tracer.on_routed(channel, fragment, batch.first, len(messages))
         self.outlets.commit(publisher, batch, channel.client)
 
     def _transaction(self, channel: Channel, request: Method) -> Transaction:
@@ -202,6 +205,10 @@ class Transactions:
         lanes: dict[FragmentId, Settlements] = {}
         for part, outcome in transaction.settles:
             self.settling.note(channel, lanes, part, outcome)
+            if self.state.tracer is not None:
+                self.state.tracer.on_settled(
+                    channel, part.holder, part.fragment, part.positions, outcome
+                )
         if channel.prefetch_global:
             wake_consumers(self.state, channel)
         for place, settlements in lanes.items():
@@ -220,6 +227,8 @@ class Transactions:
             # Some may be gone since the commit began.
             left = [number for number in reach.private if number in known]
             private = reach._replace(publishers=[], private=left)
+            if self.state.tracer is not None:
+                self.state.tracer.on_accepted(channel, [message], (), left)
             self.outlets.deliver(channel.client.vhost, [message], private, None, channel)
         if mandatory and not reach.publishers and not reach.private and not channel.closed:
             give_back(self.state, channel, message)

@@ -7,9 +7,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
+from fedq.core.errors import Refused
 from fedq.core.ids import QueueKey
 from fedq.node.node import Node
+from fedq.node.requests.queue_refusals import refuse_too_new_change
+from fedq.wiring.cluster_map.operations_tracing import StartTrace, Trace
 from fedq.wiring.cluster_map.state import Binding, Exchange, Grant, GrantKey, Limits, MapState
+from fedq.wiring.cluster_map.tracing import refuse_trace
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +76,18 @@ class AccessOverview(Protocol):
     def grant(self, key: GrantKey) -> Grant:
         """The grant of a key that `grants` gave."""
 
+    def traces(self) -> Sequence[tuple[str, Trace]]:
+        """All traces, in order of names."""
+
+    def firehose(self) -> Sequence[str]:
+        """The virtual hosts whose firehose is on, in order."""
+
+    def refuse_trace(self, wanted: StartTrace) -> Refused | None:
+        """Why there can be no such trace; its stream is still to be declared. None: it can."""
+
+    def has_queue(self, key: QueueKey) -> bool:
+        """Whether there is a shared queue of that name."""
+
 
 class AccessView:
     """The `AccessOverview` of one node; every call reads the present state."""
@@ -128,6 +144,23 @@ class AccessView:
     def grant(self, key: GrantKey) -> Grant:
         """A grant of the map."""
         return self._node.state.map.grants[key]
+
+    def traces(self) -> Sequence[tuple[str, Trace]]:
+        """The traces of the map."""
+        return sorted(self._node.state.map.traces.items())
+
+    def firehose(self) -> Sequence[str]:
+        """The virtual hosts whose firehose is on."""
+        return sorted(self._node.state.map.firehose)
+
+    def refuse_trace(self, wanted: StartTrace) -> Refused | None:
+        """Why there can be no such trace."""
+        known = self._node.state.map
+        return refuse_too_new_change(wanted, known) or refuse_trace(known, wanted)
+
+    def has_queue(self, key: QueueKey) -> bool:
+        """Whether the map has such a queue."""
+        return key in self._node.state.map.queues
 
 
 def limits_of(known: MapState) -> list[LimitsOverview]:

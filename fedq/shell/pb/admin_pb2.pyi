@@ -1007,3 +1007,75 @@ class ListPermissionsReply(_message.Message):
     permissions: _containers.RepeatedCompositeFieldContainer[Permissions]
     next_page_token: str
     def __init__(self, permissions: _Optional[_Iterable[_Union[Permissions, _Mapping]]] = ..., next_page_token: _Optional[str] = ...) -> None: ...
+
+class Trace(_message.Message):
+    __slots__ = ("name", "vhost", "exchange", "queue", "sample", "stream_vhost", "stream")
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    VHOST_FIELD_NUMBER: _ClassVar[int]
+    EXCHANGE_FIELD_NUMBER: _ClassVar[int]
+    QUEUE_FIELD_NUMBER: _ClassVar[int]
+    SAMPLE_FIELD_NUMBER: _ClassVar[int]
+    STREAM_VHOST_FIELD_NUMBER: _ClassVar[int]
+    STREAM_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    vhost: str
+    exchange: str
+    queue: str
+    sample: int
+    stream_vhost: str
+    stream: str
+    def __init__(self, name: _Optional[str] = ..., vhost: _Optional[str] = ..., exchange: _Optional[str] = ..., queue: _Optional[str] = ..., sample: _Optional[int] = ..., stream_vhost: _Optional[str] = ..., stream: _Optional[str] = ...) -> None: ...
+
+class StartTraceRequest(_message.Message):
+    __slots__ = ("trace", "max_bytes", "max_age")
+    TRACE_FIELD_NUMBER: _ClassVar[int]
+    MAX_BYTES_FIELD_NUMBER: _ClassVar[int]
+    MAX_AGE_FIELD_NUMBER: _ClassVar[int]
+    trace: Trace
+    max_bytes: int
+    max_age: str
+    def __init__(self, trace: _Optional[_Union[Trace, _Mapping]] = ..., max_bytes: _Optional[int] = ..., max_age: _Optional[str] = ...) -> None: ...
+
+class StartTraceReply(_message.Message):
+    __slots__ = ("created", "trace")
+    CREATED_FIELD_NUMBER: _ClassVar[int]
+    TRACE_FIELD_NUMBER: _ClassVar[int]
+    created: bool
+    trace: Trace
+    def __init__(self, created: _Optional[bool] = ..., trace: _Optional[_Union[Trace, _Mapping]] = ...) -> None: ...
+
+class StopTraceRequest(_message.Message):
+    __slots__ = ("name",)
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    def __init__(self, name: _Optional[str] = ...) -> None: ...
+
+class StopTraceReply(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class ListTracesRequest(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class ListTracesReply(_message.Message):
+    __slots__ = ("traces", "firehose")
+    TRACES_FIELD_NUMBER: _ClassVar[int]
+    FIREHOSE_FIELD_NUMBER: _ClassVar[int]
+    traces: _containers.RepeatedCompositeFieldContainer[Trace]
+    firehose: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, traces: _Optional[_Iterable[_Union[Trace, _Mapping]]] = ..., firehose: _Optional[_Iterable[str]] = ...) -> None: ...
+
+class SetFirehoseRequest(_message.Message):
+    __slots__ = ("vhost", "on")
+    VHOST_FIELD_NUMBER: _ClassVar[int]
+    ON_FIELD_NUMBER: _ClassVar[int]
+    vhost: str
+    on: bool
+    def __init__(self, vhost: _Optional[str] = ..., on: _Optional[bool] = ...) -> None: ...
+
+class SetFirehoseReply(_message.Message):
+    __slots__ = ("changed",)
+    CHANGED_FIELD_NUMBER: _ClassVar[int]
+    changed: bool
+    def __init__(self, changed: _Optional[bool] = ...) -> None: ...

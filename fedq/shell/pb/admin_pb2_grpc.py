@@ -144,6 +144,26 @@ class AdminStub:
                 request_serializer=admin__pb2.ListLimitsRequest.SerializeToString,
                 response_deserializer=admin__pb2.ListLimitsReply.FromString,
                 _registered_method=True)
+        self.StartTrace = channel.unary_unary(
+                '/fedq.admin.v1.Admin/StartTrace',
+                request_serializer=admin__pb2.StartTraceRequest.SerializeToString,
+                response_deserializer=admin__pb2.StartTraceReply.FromString,
+                _registered_method=True)
+        self.StopTrace = channel.unary_unary(
+                '/fedq.admin.v1.Admin/StopTrace',
+                request_serializer=admin__pb2.StopTraceRequest.SerializeToString,
+                response_deserializer=admin__pb2.StopTraceReply.FromString,
+                _registered_method=True)
+        self.ListTraces = channel.unary_unary(
+                '/fedq.admin.v1.Admin/ListTraces',
+                request_serializer=admin__pb2.ListTracesRequest.SerializeToString,
+                response_deserializer=admin__pb2.ListTracesReply.FromString,
+                _registered_method=True)
+        self.SetFirehose = channel.unary_unary(
+                '/fedq.admin.v1.Admin/SetFirehose',
+                request_serializer=admin__pb2.SetFirehoseRequest.SerializeToString,
+                response_deserializer=admin__pb2.SetFirehoseReply.FromString,
+                _registered_method=True)
         self.PutUser = channel.unary_unary(
                 '/fedq.admin.v1.Admin/PutUser',
                 request_serializer=admin__pb2.PutUserRequest.SerializeToString,
@@ -350,6 +370,35 @@ class AdminServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def StartTrace(self, request, context):
+        """What happens to messages is written into a stream from now on, by all nodes. The stream is
+        declared if it is not there. ALREADY_EXISTS if there is another trace of that name.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def StopTrace(self, request, context):
+        """Ends a trace; its stream stays.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ListTraces(self, request, context):
+        """All traces, in order of their names, and where the firehose is on.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def SetFirehose(self, request, context):
+        """Publishes and deliveries of a virtual host go to amq.rabbitmq.trace, too, or do no more.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def PutUser(self, request, context):
         """A user with a password and tags. ALREADY_EXISTS unless `replace`.
         """
@@ -525,6 +574,26 @@ def add_AdminServicer_to_server(servicer, server):
                     servicer.ListLimits,
                     request_deserializer=admin__pb2.ListLimitsRequest.FromString,
                     response_serializer=admin__pb2.ListLimitsReply.SerializeToString,
+            ),
+            'StartTrace': grpc.unary_unary_rpc_method_handler(
+                    servicer.StartTrace,
+                    request_deserializer=admin__pb2.StartTraceRequest.FromString,
+                    response_serializer=admin__pb2.StartTraceReply.SerializeToString,
+            ),
+            'StopTrace': grpc.unary_unary_rpc_method_handler(
+                    servicer.StopTrace,
+                    request_deserializer=admin__pb2.StopTraceRequest.FromString,
+                    response_serializer=admin__pb2.StopTraceReply.SerializeToString,
+            ),
+            'ListTraces': grpc.unary_unary_rpc_method_handler(
+                    servicer.ListTraces,
+                    request_deserializer=admin__pb2.ListTracesRequest.FromString,
+                    response_serializer=admin__pb2.ListTracesReply.SerializeToString,
+            ),
+            'SetFirehose': grpc.unary_unary_rpc_method_handler(
+                    servicer.SetFirehose,
+                    request_deserializer=admin__pb2.SetFirehoseRequest.FromString,
+                    response_serializer=admin__pb2.SetFirehoseReply.SerializeToString,
             ),
             'PutUser': grpc.unary_unary_rpc_method_handler(
                     servicer.PutUser,
@@ -1166,6 +1235,114 @@ class Admin:
             '/fedq.admin.v1.Admin/ListLimits',
             admin__pb2.ListLimitsRequest.SerializeToString,
             admin__pb2.ListLimitsReply.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def StartTrace(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/fedq.admin.v1.Admin/StartTrace',
+            admin__pb2.StartTraceRequest.SerializeToString,
+            admin__pb2.StartTraceReply.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def StopTrace(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/fedq.admin.v1.Admin/StopTrace',
+            admin__pb2.StopTraceRequest.SerializeToString,
+            admin__pb2.StopTraceReply.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ListTraces(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/fedq.admin.v1.Admin/ListTraces',
+            admin__pb2.ListTracesRequest.SerializeToString,
+            admin__pb2.ListTracesReply.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def SetFirehose(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/fedq.admin.v1.Admin/SetFirehose',
+            admin__pb2.SetFirehoseRequest.SerializeToString,
+            admin__pb2.SetFirehoseReply.FromString,
             options,
             channel_credentials,
             insecure,

@@ -11,6 +11,7 @@ from typing import assert_never
 from fedq.core import limits
 from fedq.core.errors import NOT_FOUND, PRECONDITION_FAILED, RESOURCE_ERROR, Refused
 from fedq.core.ids import QueueKey
+from fedq.wiring.cluster_map import tracing
 from fedq.wiring.cluster_map.bindings import remove_exchange, remove_queue
 from fedq.wiring.cluster_map.operations_access import (
     AccessOperation,
@@ -101,7 +102,8 @@ def _add_vhost(state: MapState, vhost: str) -> Ok | Refused:
     state.add_vhost(vhost)
     state.changes.append(VhostAdded(vhost))
     # The default exchange has no bindings, and so is nothing that anybody has to hear of.
-    state.changes.extend(ExchangeAdded(QueueKey(vhost, name)) for name in PREDECLARED if name)
+    names = [key.name for key in state.exchanges if key.vhost == vhost and key.name]
+    state.changes.extend(ExchangeAdded(QueueKey(vhost, name)) for name in names)
     return Ok(1)
 
 
@@ -119,6 +121,7 @@ def _delete_vhost(state: MapState, vhost: str) -> Ok | Refused:
     for name in [key for key in state.claims if key.vhost == vhost]:
         state.changes.append(ClaimReleased(name, state.claims.pop(name)))
     _change_limits(state, "vhost_limits", state.vhost_limits, vhost, ())
+    tracing.on_vhost_deleted(state, vhost)
     del state.vhosts[vhost]
     state.changes.append(VhostRemoved(vhost))
     return Ok(1)

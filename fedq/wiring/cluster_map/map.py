@@ -29,6 +29,7 @@ from fedq.wiring.cluster_map import (
     digest,
     membership,
     snapshot,
+    tracing,
     weighing,
 )
 from fedq.wiring.cluster_map.operations import (
@@ -47,6 +48,7 @@ from fedq.wiring.cluster_map.operations import (
 from fedq.wiring.cluster_map.operations_access import AccessOperation
 from fedq.wiring.cluster_map.operations_copies import AdoptCopy
 from fedq.wiring.cluster_map.operations_members import Speaks
+from fedq.wiring.cluster_map.operations_tracing import TracingOperation
 from fedq.wiring.cluster_map.snapshot import Frozen
 from fedq.wiring.cluster_map.state import (
     DEFAULT_VHOST,
@@ -228,6 +230,8 @@ class ClusterMap(MapState):
             return copies.apply(self, operation)
         if isinstance(operation, AccessOperation):
             return access.apply(self, operation)
+        if isinstance(operation, TracingOperation):
+            return tracing.apply(self, operation)
         return declarations.apply(self, operation)
 
     def _remember(self, request: str, results: tuple[Result, ...]) -> None:

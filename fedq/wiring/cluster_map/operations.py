@@ -21,11 +21,9 @@ from fedq.core import limits
 from fedq.core.ids import Epoch, FragmentId, Incarnation, NodeId
 from fedq.wiring.cluster_map.operation_fields import (
     Check,
-    copies,
     count,
     flag,
     name,
-    nodes,
     number,
     one_of,
     text,
@@ -34,8 +32,9 @@ from fedq.wiring.cluster_map.operation_fields import (
 from fedq.wiring.cluster_map.operation_fields import arguments_of as arguments_of
 from fedq.wiring.cluster_map.operation_fields import canonical_arguments as canonical_arguments
 from fedq.wiring.cluster_map.operations_access import ACCESS_FORMS, AccessOperation
-from fedq.wiring.cluster_map.operations_copies import ADOPT_FIELDS, AdoptCopy
+from fedq.wiring.cluster_map.operations_copies import ADOPT_FIELDS, SET_COPIES_FIELDS, AdoptCopy
 from fedq.wiring.cluster_map.operations_members import SPEAKS_FIELDS, Speaks
+from fedq.wiring.cluster_map.operations_tracing import TRACING_FORMS, TracingOperation
 
 COMMAND_VERSION: Final = 1
 REQUEST_BYTES_MAX: Final = 128
@@ -269,7 +268,9 @@ WiringOperation: TypeAlias = (
     | MarkConsumed
     | MarkUsed
 )
-Operation: TypeAlias = MemberOperation | FragmentOperation | WiringOperation | AccessOperation
+Operation: TypeAlias = (
+    MemberOperation | FragmentOperation | WiringOperation | AccessOperation | TracingOperation
+)
 
 
 class CommandError(ValueError):
@@ -376,19 +377,10 @@ _FORMS: Final[dict[str, tuple[Callable[..., Operation], dict[str, Check]]]] = {
     "mark_used": (MarkUsed, {"fragment": number}),
     "add_fragment": (AddFragment, {"vhost": text, "queue": text, "node": name}),
     "retire_fragment": (RetireFragment, {"fragment": number, "expected_epoch": number}),
-    "set_copies": (
-        SetCopies,
-        {
-            "fragment": number,
-            "expected_epoch": number,
-            "primary": name,
-            "backups": nodes,
-            "in_sync": copies,
-            "restart": flag,
-        },
-    ),
+    "set_copies": (SetCopies, SET_COPIES_FIELDS),
     "adopt_copy": (AdoptCopy, ADOPT_FIELDS),
     **ACCESS_FORMS,
+    **TRACING_FORMS,
 }
 _NAMES: Final[Mapping[object, str]] = {form[0]: name for name, form in _FORMS.items()}
 

@@ -1,14 +1,14 @@
 """The replicated operation by which an operator names the copy that counts, and its form.
 
-A part of `fedq.wiring.cluster_map.operations`, which carries it in commands; what it does is in
-`fedq.wiring.cluster_map.copies`.
+And that of `SetCopies`. A part of `fedq.wiring.cluster_map.operations`, which carries them in
+commands; what they do is in `fedq.wiring.cluster_map.copies`.
 """
 
 from dataclasses import dataclass
 from typing import Final
 
 from fedq.core.ids import Epoch, FragmentId, Incarnation, NodeId
-from fedq.wiring.cluster_map.operation_fields import Check, name, number
+from fedq.wiring.cluster_map.operation_fields import Check, copies, flag, name, nodes, number
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,4 +29,12 @@ ADOPT_FIELDS: Final[dict[str, Check]] = {
     "expected_epoch": number,
     "node": name,
     "incarnation": number,
+}
+SET_COPIES_FIELDS: Final[dict[str, Check]] = {
+    "fragment": number,
+    "expected_epoch": number,
+    "primary": name,
+    "backups": nodes,
+    "in_sync": copies,
+    "restart": flag,
 }

@@ -7,9 +7,10 @@ With version 12 the cluster gets a name of its own, for good (docs/adr/0074).
 """
 
 from fedq.core.errors import PRECONDITION_FAILED, Refused
-from fedq.core.versions import NAMES_OF_CLUSTERS, misfit
+from fedq.core.ids import QueueKey
+from fedq.core.versions import NAMES_OF_CLUSTERS, TRACING, misfit
 from fedq.wiring.cluster_map.operations_members import Speaks
-from fedq.wiring.cluster_map.state import MapState, MemberSpeaks, Ok
+from fedq.wiring.cluster_map.state import ExchangeAdded, MapState, MemberSpeaks, Ok
 
 
 def apply(state: MapState, operation: Speaks) -> Ok | Refused:
@@ -37,4 +38,8 @@ def apply(state: MapState, operation: Speaks) -> Ok | Refused:
         # Whoever completes it: nobody else has that random number, and all nodes know it.
         state.cluster_name = known.start
     state.changes.append(MemberSpeaks(node))
+    if cluster < TRACING <= state.cluster_version:
+        for vhost in state.vhosts:
+            name = state.add_trace_exchange(vhost)
+            state.changes.append(ExchangeAdded(QueueKey(vhost, name)))
     return Ok(1)

@@ -15,6 +15,7 @@ from typing import Any, Final, NamedTuple, TypeAlias
 
 from fedq.core.errors import Refused
 from fedq.core.ids import QueueKey
+from fedq.wiring.cluster_map.operations_tracing import Trace
 from fedq.wiring.cluster_map.state import (
     Binding,
     Claim,
@@ -247,6 +248,17 @@ _FRAGMENT: Final = _record(
 )
 _CLAIM: Final = _tuple(Claim, {"node": _TEXT, "incarnation": _NUMBER})
 _USER: Final = _record(User, {"password": _TEXT, "tags": _TEXTS})
+_TRACE: Final = _record(
+    Trace,
+    {
+        "vhost": _TEXT,
+        "exchange": _TEXT,
+        "queue": _TEXT,
+        "sample": _NUMBER,
+        "stream_vhost": _TEXT,
+        "stream": _TEXT,
+    },
+)
 _GRANT: Final = _tuple(Grant, {"configure": _TEXT, "write": _TEXT, "read": _TEXT})
 
 # --- the map ---------------------------------------------------------------------------------
@@ -280,12 +292,14 @@ _FORMS: Final = {
     "grants": _Form(_GRANT_KEY, _GRANT),
     "vhost_limits": _Form(_NAME, _value(_LIMITS)),
     "user_limits": _Form(_NAME, _value(_LIMITS)),
+    "traces": _Form(_NAME, _TRACE),
+    "firehose": _Form(_NAME, _NOTHING),
     REQUESTS: _Form(_NAME, _value(_RESULTS)),
 }
 #: Those of the state, in the order in which they are written.
 TABLES: Final = tuple(name for name in _FORMS if name != REQUESTS)
 #: What is not written as long as nothing is in it.
-LEFT_OUT_EMPTY: Final = ("cluster_name",)
+LEFT_OUT_EMPTY: Final = ("cluster_name", "traces", "firehose")
 #: What maps of earlier releases do not say; without users, the map gets its first ones.
 LATER: Final[dict[str, object]] = {
     "digest": 0,
@@ -297,6 +311,8 @@ LATER: Final[dict[str, object]] = {
     "grants": (),
     "vhost_limits": (),
     "user_limits": (),
+    "traces": (),
+    "firehose": (),
 }
 
 

@@ -37,7 +37,11 @@ class Frozen:
         self._head = rows.head_of(state)
         #: Records are never changed.
         self._tables: list[tuple[str, list[Any]]] = [
-            *((name, list(getattr(state, name).items())) for name in rows.TABLES),
+            *(
+                (name, list(table.items()))
+                for name in rows.TABLES
+                if (table := getattr(state, name)) or name not in rows.LEFT_OUT_EMPTY
+            ),
             (rows.REQUESTS, list(remembered.items())),
         ]
 

@@ -15,6 +15,8 @@ from typing import Final, NamedTuple, TypeAlias
 from fedq.core import limits
 from fedq.core.errors import RESOURCE_ERROR, Refused
 from fedq.core.ids import Epoch, FragmentId, Incarnation, MapVersion, NodeId, QueueKey
+from fedq.core.versions import TRACING
+from fedq.wiring.cluster_map.operations_tracing import Trace, TracingChanged
 
 DEFAULT_VHOST: Final = "/"
 #: Name -> type of the exchanges that every virtual host has (specification 3.1.3).
@@ -26,6 +28,8 @@ PREDECLARED: Final = {
     "amq.headers": "headers",
     "amq.match": "headers",
 }
+#: The internal topic exchange that every one has as well, since `versions.TRACING`.
+TRACE_EXCHANGE: Final = "amq.rabbitmq.trace"
 
 
 @dataclass(frozen=True, slots=True)
@@ -272,22 +276,10 @@ class LimitsChanged(NamedTuple):
 
 AccessChange = VhostAdded | VhostRemoved | UserChanged | PermissionsChanged | LimitsChanged
 Change = (
-    MemberChanged
-    | MemberSpeaks
-    | EraChanged
-    | QueueAdded
-    | QueueRemoved
-    | FragmentAdded
-    | FragmentChanged
-    | FragmentRemoved
-    | ExchangeAdded
-    | ExchangeRemoved
-    | BindingAdded
-    | BindingRemoved
-    | ClaimTaken
-    | ClaimReleased
-    | AccessChange
-)
+    MemberChanged | MemberSpeaks | EraChanged | QueueAdded | QueueRemoved | FragmentAdded
+    | FragmentChanged | FragmentRemoved | ExchangeAdded | ExchangeRemoved | BindingAdded
+    | BindingRemoved | ClaimTaken | ClaimReleased | AccessChange | TracingChanged
+)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -300,9 +292,9 @@ class Ok:
 #: The attributes that make up a map.
 TABLES: Final = (
     "bindings", "bindings_of_destination", "bindings_of_source", "changes", "claims",
-    "cluster_name", "cluster_version", "digest", "era", "era_number", "exchanges", "fragments",
-    "grants", "members", "next_fragment", "objects_max", "queues", "seeded", "speaks",
-    "user_limits", "users", "version", "vhost_limits", "vhosts",
+    "cluster_name", "cluster_version", "digest", "era", "era_number", "exchanges", "firehose",
+    "fragments", "grants", "members", "next_fragment", "objects_max", "queues", "seeded", "speaks",
+    "traces", "user_limits", "users", "version", "vhost_limits", "vhosts",
 )  # fmt: skip
 
 
@@ -343,6 +335,9 @@ class MapState:
         #: By virtual host, or user: what is limited, and how.
         self.vhost_limits: dict[str, Limits] = {}
         self.user_limits: dict[str, Limits] = {}
+        #: Traces by name, and virtual hosts whose firehose is on.
+        self.traces: dict[str, Trace] = {}
+        self.firehose: dict[str, None] = {}
         #: How many queues, and names of exclusive ones, each virtual host has.
         self.queues_of_vhost: dict[str, int] = {}
         #: What went into this map so far: see `fedq.wiring.cluster_map.digest`.
@@ -357,6 +352,13 @@ class MapState:
         self.vhosts[vhost] = None
         for name, kind in PREDECLARED.items():
             self.exchanges[QueueKey(vhost, name)] = Exchange(kind, True, False, False, "")
+        if self.cluster_version >= TRACING:
+            self.add_trace_exchange(vhost)
+
+    def add_trace_exchange(self, vhost: str) -> str:
+        """The exchange of a virtual host's firehose; returns its name."""
+        self.exchanges[QueueKey(vhost, TRACE_EXCHANGE)] = Exchange("topic", True, False, True, "")
+        return TRACE_EXCHANGE
 
     # --- questions ---
 
@@ -483,8 +485,9 @@ class MapState:
         for key, claim in self.claims.items():
             assert self.is_up(*claim), "a claim of a process that is gone"
             assert key.vhost in self.vhosts
-        for key in self.exchanges:
-            assert key.vhost in self.vhosts, "an exchange without its virtual host"
+        vhosts = [key.vhost for key in self.exchanges]
+        vhosts += [trace.stream_vhost for trace in self.traces.values()]
+        assert all(vhost in self.vhosts for vhost in vhosts), "something of no virtual host"
         assert all(vhost in self.vhosts for vhost in self.vhost_limits), "limits of no vhost"
         assert all(user in self.users for user in self.user_limits), "limits of no user"
         for user, vhost in self.grants:

@@ -33,6 +33,7 @@ from fedq.wiring.cluster_map.operations_access import (
     SetUserLimits,
     SetVhostLimits,
 )
+from fedq.wiring.cluster_map.operations_tracing import SetFirehose, StartTrace, TracingChanged
 from fedq.wiring.cluster_map.rows import Result, row_of
 from fedq.wiring.cluster_map.state import (
     PREDECLARED,
@@ -82,6 +83,8 @@ _OPERATORS: Final = (
     | SetVhostLimits
     | SetUserLimits
     | MemberUp
+    | StartTrace
+    | SetFirehose
 )
 
 _Rows: TypeAlias = dict[Any, int]
@@ -106,7 +109,7 @@ class Weights:
             self._weigh(state, "vhosts", vhost)
         for table in (
             "members", "exchanges", "queues", "bindings", "fragments", "claims", "users", "grants",
-            "vhost_limits", "user_limits",
+            "vhost_limits", "user_limits", "traces", "firehose",
         ):  # fmt: skip
             for key in getattr(state, table):
                 self._weigh(state, table, key)
@@ -135,7 +138,7 @@ class Weights:
                     self._weigh(state, "users", user)
                 case PermissionsChanged(grant):
                     self._weigh(state, "grants", grant)
-                case LimitsChanged(table, name):
+                case LimitsChanged(table, name) | TracingChanged(table, name):
                     self._weigh(state, table, name)
                 case VhostAdded(vhost) | VhostRemoved(vhost):
                     self._weigh(state, "vhosts", vhost)
@@ -178,7 +181,7 @@ def may_add(operation: Operation) -> int:
     if isinstance(operation, _OPERATORS):
         size = len(encode_operation(operation)) + _ROW_BYTES
         if isinstance(operation, AddVhost):
-            size *= 1 + len(PREDECLARED)
+            size *= 2 + len(PREDECLARED)
         return size - limits.MAP_RESERVE_BYTES
     return 0
 

@@ -20,6 +20,7 @@ import grpc.aio
 
 from fedq.admin.access_answers import AccessAnswers
 from fedq.admin.service import AdminService
+from fedq.core.errors import Refused
 from fedq.core.ids import (
     ConnectionId,
     Epoch,
@@ -50,7 +51,9 @@ from fedq.node.views.storage_types import CopyOverview
 from fedq.shell.turn_times import TurnTimes
 from fedq.wiring.cluster_map.map import ClusterMap
 from fedq.wiring.cluster_map.operations import Operation, encode_command
+from fedq.wiring.cluster_map.operations_tracing import StartTrace, Trace
 from fedq.wiring.cluster_map.state import Binding, Exchange, Grant, GrantKey
+from fedq.wiring.cluster_map.tracing import refuse_trace
 
 Result = TypeVar("Result")
 NAMES = ("n1", "n2", "n3")
@@ -296,6 +299,18 @@ class SharedMap:
 
     def grant(self, key: GrantKey) -> Grant:
         return self.map.grants[key]
+
+    def traces(self) -> Sequence[tuple[str, Trace]]:
+        return sorted(self.map.traces.items())
+
+    def firehose(self) -> Sequence[str]:
+        return sorted(self.map.firehose)
+
+    def refuse_trace(self, wanted: StartTrace) -> Refused | None:
+        return refuse_trace(self.map, wanted)
+
+    def has_queue(self, key: QueueKey) -> bool:
+        return key in self.map.queues
 
 
 class LoopThread:

@@ -52,6 +52,7 @@ from fedq.wiring.cluster_map.operations_access import (
 )
 from fedq.wiring.cluster_map.operations_copies import AdoptCopy
 from fedq.wiring.cluster_map.operations_members import Speaks
+from fedq.wiring.cluster_map.operations_tracing import SetFirehose, StartTrace, StopTrace, Trace
 from fedq.wiring.cluster_map.passwords import make_record
 from fedq.wiring.cluster_map.snapshot import Remembered, decode, encode
 from fedq.wiring.cluster_map.state import (
@@ -174,6 +175,14 @@ OPERATIONS: Final[list[Operation]] = [
 #: Those that came with version 11.
 OPERATIONS_V11: Final[list[Operation]] = [AdoptCopy(THREE, Epoch(9), SOUTH, Incarnation(7))]
 
+#: And with version 12.
+OPERATIONS_V12: Final[list[Operation]] = [
+    StartTrace("all", "", "", "", 1, "/", "fedq.trace.all"),
+    StartTrace("shop-1", INVOICES.vhost, "amq.default", 'the "new"', 100, "shop \\ 2", "seen"),
+    StopTrace("all"),
+    SetFirehose(INVOICES.vhost, True),
+]
+
 
 def tables(state: MapState) -> dict[str, object]:
     """All of a map, in the order in which it is kept."""
@@ -189,6 +198,22 @@ def test_the_golden_snapshot_still_reads_and_is_still_written_alike() -> None:
     read, read_remembered = decode(golden, limits.MAP_OBJECTS_MAX)
     assert tables(read) == tables(state)
     assert list(read_remembered.items()) == list(remembered.items())
+    assert encode(state, remembered) == golden
+
+
+def test_the_golden_snapshot_with_traces_still_reads_and_is_still_written_alike() -> None:
+    golden = (GOLDEN / "map-v12.snapshot").read_bytes()
+    state, remembered = all_there_is()
+    state.cluster_version = 12
+    for vhost in state.vhosts:
+        state.add_trace_exchange(vhost)
+    state.traces = {
+        "all": Trace("", "", "", 1, "/", "fedq.trace.all"),
+        "shop-1": Trace(INVOICES.vhost, "amq.default", "q", 100, INVOICES.vhost, "seen"),
+    }
+    state.firehose = {INVOICES.vhost: None}
+    read, _ = decode(golden, limits.MAP_OBJECTS_MAX)
+    assert tables(read) == tables(state)
     assert encode(state, remembered) == golden
 
 
@@ -220,8 +245,15 @@ def test_what_came_later_still_reads_and_is_still_written_alike() -> None:
     assert command.operations == tuple(OPERATIONS_V11)
 
 
+def test_what_came_with_traces_still_reads_and_is_still_written_alike() -> None:
+    golden = lines("map-v12.operations")
+    assert [encode_operation(operation) for operation in OPERATIONS_V12] == golden
+    command = decode_command(command_of("a request", golden))
+    assert command.operations == tuple(OPERATIONS_V12)
+
+
 def test_the_golden_operations_are_of_every_kind() -> None:
-    written = [*OPERATIONS, *OPERATIONS_V11]
+    written = [*OPERATIONS, *OPERATIONS_V11, *OPERATIONS_V12]
     assert {type(operation) for operation in written} == {*get_args(Operation)}
 
 
