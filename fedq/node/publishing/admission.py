@@ -42,24 +42,15 @@ class Admission:
 
     def publish(
         self, primary: Primary, origin: Origin, first: int, messages: Sequence[bytes],
-        resent: bool, named: tuple[NamedRun, ...] = (),
+        resent: bool, runs: tuple[NamedRun, ...] = (), named: Named | None = None,
     ) -> None:  # fmt: skip
-        """Takes a batch of one origin's publishes for a fragment that this node serves."""
-        if not named:
-            self._publish(primary, origin, first, messages, resent, None)
-            return
-        for start, stop, is_new, who in pieces_of(primary.fragment, messages, named):
-            if is_new:
-                self._publish(primary, origin, first + start, messages[start:stop], resent, who)
-            else:
-                primary.fragment.pass_over(origin, first + start, stop - start)
-        self.state.marks.primaries[primary.fragment.fragment_id] = None
+        """Takes a batch of one origin's publishes for a fragment that this node serves.
 
-    def _publish(
-        self, primary: Primary, origin: Origin, first: int, messages: Sequence[bytes],
-        resent: bool, named: Named | None,
-    ) -> None:  # fmt: skip
-        """Takes publishes of nobody, or of one publisher whose sequences are new."""
+        `runs`: those of publishers with names. `named`: all are of this one, and new.
+        """
+        if runs:
+            self._publish_runs(primary, origin, first, messages, resent, runs)
+            return
         fragment, unix_ms = primary.fragment, self.state.unix_ms
         self.state.marks.primaries[fragment.fragment_id] = None
         if self.state.suspects.count and (found := self.state.suspects.find(messages)):
@@ -89,6 +80,19 @@ class Admission:
             self._publish_dead(fragment, origin, number, left)
         fragment.refuse(origin, number, len(left))
 
+    def _publish_runs(
+        self, primary: Primary, origin: Origin, first: int, messages: Sequence[bytes],
+        resent: bool, runs: tuple[NamedRun, ...],
+    ) -> None:  # fmt: skip
+        """Takes a batch piece by piece, without what is known of its publishers."""
+        for start, stop, is_new, named in pieces_of(primary.fragment, messages, runs):
+            if is_new:
+                piece = messages[start:stop]
+                self.publish(primary, origin, first + start, piece, resent, (), named)
+            else:
+                primary.fragment.pass_over(origin, first + start, stop - start)
+        self.state.marks.primaries[primary.fragment.fragment_id] = None
+
     def _publish_around(
         self, primary: Primary, origin: Origin, first: int, messages: Sequence[bytes],
         resent: bool, found: list[int], in_any_case: bool, named: Named | None,
@@ -103,7 +107,7 @@ class Admission:
             if piece and in_any_case:
                 fragment.publish(origin, number, piece, resent, self.state.unix_ms, who)
             elif piece:
-                self._publish(primary, origin, number, piece, resent, who)
+                self.publish(primary, origin, number, piece, resent, (), who)
             if index < len(messages):
                 number, who = first + index, behind(named, index)
                 position = publish_aside(fragment, origin, number, messages[index], who)
