@@ -9,7 +9,7 @@ that are equal before and behind it need no other look: a table is decoded for t
 """
 
 from collections.abc import Sequence
-from typing import Final
+from typing import Final, NamedTuple
 
 from fedq.amqp.values import FieldTable, Timestamp, decode_table, skip_value
 from fedq.core.limits import NAME_BYTES_MAX, SEQUENCE_MAX
@@ -81,10 +81,18 @@ def _table_at(properties: bytes) -> int:
     return at
 
 
+class Looked(NamedTuple):
+    """How many messages are right, in how many runs; and what is wrong with the next one, if so."""
+
+    size: int
+    runs: int
+    fault: str
+
+
 class NamedReader:
     """Reads who published messages, quickly where they follow on each other."""
 
-    __slots__ = ("_before", "_behind", "_publisher", "_signed", "_size", "_width")
+    __slots__ = ("_before", "_behind", "_has_sign", "_publisher", "_size", "_width")
 
     def __init__(self) -> None:
         #: The publisher of the last message, what stands before and behind its sequence in the
@@ -92,7 +100,7 @@ class NamedReader:
         self._publisher = ""
         self._before = self._behind = self._size = b""
         self._width = 0
-        self._signed = True
+        self._has_sign = True
 
     def read(self, message: bytes) -> tuple[str, int]:
         """The publisher and the sequence of a message; no name and 0 for one that has none.
@@ -104,7 +112,7 @@ class NamedReader:
             start = at + len(self._before)
             end = start + self._width
             if message.startswith(self._behind, end):
-                sequence = int.from_bytes(message[start:end], "big", signed=self._signed)
+                sequence = int.from_bytes(message[start:end], "big", signed=self._has_sign)
                 if 0 < sequence <= SEQUENCE_MAX:
                     return self._publisher, sequence
         end = at + int.from_bytes(message[3:HEAD_SIZE], "big")
@@ -123,24 +131,31 @@ class NamedReader:
         assert place >= 0
         self._publisher, self._size = publisher, size
         self._width = _WIDTHS[properties[place]]
-        self._signed = properties[place] not in _UNSIGNED
+        self._has_sign = properties[place] not in _UNSIGNED
         self._before = properties[: place + 1]
         self._behind = properties[place + 1 + self._width :]
         return publisher, sequence
 
-    def fault_in(self, messages: Sequence[bytes]) -> tuple[int, str] | None:
-        """The first message whose publisher or sequence is wrong, and why; None: there is none."""
+    def look_at(self, messages: Sequence[bytes], most: int) -> Looked:
+        """Looks at the next messages, until one is wrong, or they are so many runs."""
+        publisher, last, runs = "", 0, 0
         for index, message in enumerate(messages):
             try:
-                self.read(message)
+                name, sequence = self.read(message)
             except ValueError as error:
-                return index, str(error)
-        return None
+                return Looked(index, runs, str(error))
+            if sequence != last + 1 or name != publisher:
+                if runs == most:
+                    return Looked(index, runs, "")
+                runs += 1
+                publisher = name
+            last = sequence
+        return Looked(len(messages), runs, "")
 
     def runs_in(self, messages: Sequence[bytes], place: int = 0) -> list[NamedRun]:
         """The runs of publishers with names; the first message stands at a place in its batch.
 
-        The messages were looked at before (`fault_in`).
+        The messages were looked at before (`look_at`).
         """
         runs: list[NamedRun] = []
         publisher, start, first, last = "", 0, 0, 0

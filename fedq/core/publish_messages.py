@@ -3,9 +3,12 @@
 Data only.
 """
 
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from fedq.core.ids import FragmentId, Origin
+
+#: What it costs to take a run of a publisher with a name, in units of work.
+RUN_WORK: Final = 8
 
 
 class NamedRun(NamedTuple):

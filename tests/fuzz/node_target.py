@@ -182,6 +182,7 @@ def _properties(rng: Random) -> bytes:
     if _flag(rng, 0.4):
         headers: dict[str, tuple[TableValue, ...]] = {
             "CC": (["b"], ["a", "c"]), "BCC": (["c"], []), "x-delay": (100, 1), "hash": ("1",),
+            "x-fedq-publisher": ("p", "q", ""), "x-fedq-sequence": (1, 2, 3, 2**40, 0),
         }  # fmt: skip
         names = rng.sample(sorted(headers), rng.randrange(1, 4))
         properties["headers"] = {name: _pick(rng, headers[name], _VALUES) for name in names}

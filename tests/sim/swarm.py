@@ -156,6 +156,8 @@ def draw_named(seed: int, lite: bool = False) -> Plan:
     # What a disk alone has lost nobody can recognise.
     rot = plan.faults.rot if plan.nodes > 1 else 0.0
     faults = replace(plan.faults, restore=0.0, disk_fail_every_us=0, rot=rot)
+    if not lite and chance(derive(seed, "named kills"), 0.6):
+        faults = FaultPlan(kills="single", kill_every_us=400 * MS)
     named = draw_named_publishers(seed, plan.nodes, plan.safety_us, lite)
     return replace(plan, faults=faults, named=named)
 

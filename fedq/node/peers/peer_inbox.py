@@ -25,9 +25,12 @@ from fedq.core.peer_messages import (
     CopyStart,
     PeerFrame,
     PeerMessage,
+    PublishAtomic,
+    PublishBatch,
     ReplicaOffer,
     Settle,
 )
+from fedq.core.publish_messages import RUN_WORK
 from fedq.node.records.state import NodeState
 from fedq.proxy.links import size_of
 
@@ -128,6 +131,8 @@ class PeerInbox:
 
 def _work_of(message: PeerMessage) -> int:
     """The work of taking a message in, by what is long in it."""
+    if isinstance(message, PublishBatch | PublishAtomic):
+        return 1 + (len(message.messages) >> 2) + RUN_WORK * len(message.named)
     if isinstance(message, CARRY_MESSAGES):
         return 1 + (len(message.messages) >> 2)
     if isinstance(message, CARRY_RECORDS):

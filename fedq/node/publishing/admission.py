@@ -43,25 +43,15 @@ class Admission:
 
     def publish(
         self, primary: Primary, origin: Origin, first: int, messages: Sequence[bytes],
-        resent: bool, named: tuple[NamedRun, ...] = (),
+        resent: bool, runs: tuple[NamedRun, ...] = (), named: Named | None = None,
     ) -> None:  # fmt: skip
-        """Takes a batch of one origin's publishes for a fragment that this node serves."""
-        if not named:
-            self._publish(primary, origin, first, messages, resent, None)
-            return
-        for start, stop, is_new, who in pieces_of(primary.fragment, messages, named):
-            if is_new:
-                self._publish(primary, origin, first + start, messages[start:stop], resent, who)
-            else:
-                primary.fragment.pass_over(origin, first + start, stop - start)
-                self._trace_duplicates(primary.fragment, origin, first + start, stop - start)
-        self.state.marks.primaries[primary.fragment.fragment_id] = None
+        """Takes a batch of one origin's publishes for a fragment that this node serves.
 
-    def _publish(
-        self, primary: Primary, origin: Origin, first: int, messages: Sequence[bytes],
-        resent: bool, named: Named | None,
-    ) -> None:  # fmt: skip
-        """Takes publishes of nobody, or of one publisher whose sequences are new."""
+        `runs`: those of publishers with names. `named`: all are of this one, and new.
+        """
+        if runs:
+            self._publish_runs(primary, origin, first, messages, resent, runs)
+            return
         fragment, unix_ms = primary.fragment, self.state.unix_ms
         before = fragment.last
         self.state.marks.primaries[fragment.fragment_id] = None
@@ -121,6 +111,20 @@ class Admission:
         if self.state.tracer is not None:
             self.state.tracer.on_refused(fragment, origin, first, count, DUPLICATE)
 
+    def _publish_runs(
+        self, primary: Primary, origin: Origin, first: int, messages: Sequence[bytes],
+        resent: bool, runs: tuple[NamedRun, ...],
+    ) -> None:  # fmt: skip
+        """Takes a batch piece by piece, without what is known of its publishers."""
+        for start, stop, is_new, named in pieces_of(primary.fragment, messages, runs):
+            if is_new:
+                piece = messages[start:stop]
+                self.publish(primary, origin, first + start, piece, resent, (), named)
+            else:
+                primary.fragment.pass_over(origin, first + start, stop - start)
+                self._trace_duplicates(primary.fragment, origin, first + start, stop - start)
+        self.state.marks.primaries[primary.fragment.fragment_id] = None
+
     def _publish_around(
         self, primary: Primary, origin: Origin, first: int, messages: Sequence[bytes],
         resent: bool, found: list[int], in_any_case: bool, named: Named | None,
@@ -135,7 +139,7 @@ class Admission:
             if piece and in_any_case:
                 self._admit(fragment, origin, number, piece, resent, who)
             elif piece:
-                self._publish(primary, origin, number, piece, resent, who)
+                self.publish(primary, origin, number, piece, resent, (), who)
             if index < len(messages):
                 number, who = first + index, behind(named, index)
                 position = publish_aside(fragment, origin, number, messages[index], who)

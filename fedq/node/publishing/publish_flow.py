@@ -33,6 +33,7 @@ from fedq.core.message import (
     split,
     split_route,
 )
+from fedq.core.publish_messages import RUN_WORK
 from fedq.core.versions import NAMED_PUBLISHERS
 from fedq.node.publishing.blocking import Blocking
 from fedq.node.publishing.fan_out import run_max
@@ -54,8 +55,9 @@ _PILED_SHIFT: Final = 3
 #: What the end of a turn does for a queue that got anything, in units of work (as a shift); it is
 #: charged with the first run of a batch, whose queues most others share.
 _QUEUE_SHIFT: Final = 2
-#: A name to look at is this part of one.
+#: A name to look at is this part of one; runs of publishers with names that are taken at a time.
 _NAMED_SHIFT: Final = 2
+_RUNS_MAX: Final = 32
 #: Exchanges for which a client's permission is remembered, as long as the map stays as it is.
 PERMITTED_MAX: Final = 1_000
 
@@ -118,8 +120,10 @@ class PublishFlow:
                 room = self._charge_walks()
             if room <= 0 and place:
                 return batch[place:]
+            runs = 0
             if batch[place][1] & FLAG_NAMED:
-                self._look_at_names(channel, batch, place)
+                runs = self._look_at_names(channel, batch, place)
+                room = work.room
             route, bits, messages = batch[place]
             if not bits & ~MANDATORY:
                 targets = self._route(channel, messages[0], route, ahead)
@@ -127,6 +131,7 @@ class PublishFlow:
                     count, queues = len(messages), len(targets.queues)
                     first = 0 if place else queues << _QUEUE_SHIFT
                     cost = 1 + first + ((1 + count) * queues >> _PILED_SHIFT)
+                    cost += runs * queues * RUN_WORK
                     parts: tuple[Target, ...] = targets.queues
                     if parted:
                         parts = self.outlets.parts(targets.queues, messages[0])
@@ -160,10 +165,11 @@ class PublishFlow:
             room = work.room
         return []
 
-    def _look_at_names(self, channel: Channel, batch: Batch, place: int) -> None:
+    def _look_at_names(self, channel: Channel, batch: Batch, place: int) -> int:
         """Looks at a run of publishers with names: raises for the first message, if that is wrong.
 
-        What is right before a wrong one becomes a run of its own, and goes on its way.
+        What is right before a wrong one becomes a run of its own, and goes on its way. Returns in
+        how many runs of their publishers those are that go on.
         """
         route, bits, messages = batch[place]
         if not self.state.all_speak(NAMED_PUBLISHERS):
@@ -172,20 +178,18 @@ class PublishFlow:
                 f"{NAMED_PUBLISHERS}: update those that do not, or publish without a name"
             )
             raise ChannelViolation(PRECONDITION_FAILED, text, BASIC, BASIC_PUBLISH)
-        wrong = self.names.fault_in(messages)
-        self.state.work.spend(len(messages) >> _NAMED_SHIFT)
-        bits &= ~FLAG_NAMED
-        if wrong is None:
-            batch[place] = route, bits, messages
-        elif wrong[0]:
-            rest = route, bits | FLAG_NAMED, messages[wrong[0] :]
-            batch[place : place + 1] = [(route, bits, messages[: wrong[0]]), rest]
-        else:
-            raise ChannelViolation(PRECONDITION_FAILED, wrong[1], BASIC, BASIC_PUBLISH)
+        count, runs, fault = self.names.look_at(messages, _RUNS_MAX)
+        self.state.work.spend(runs + (len(messages) >> _NAMED_SHIFT))
+        if fault and not count:
+            raise ChannelViolation(PRECONDITION_FAILED, fault, BASIC, BASIC_PUBLISH)
+        right = route, bits & ~FLAG_NAMED, messages[:count]
+        rest = (route, bits, messages[count:])
+        batch[place : place + 1] = [right, rest] if count < len(messages) else [right]
         if not channel.is_named:
             channel.is_named = True
             # What it published before was nobody's, and may be anywhere.
             channel.sticky.clear()
+        return runs
 
     def _charge_walks(self) -> int:
         """Charges what routing has cost; returns what this turn may still do."""

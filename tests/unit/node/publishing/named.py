@@ -29,12 +29,14 @@ def headers(publisher: TableValue, sequence: TableValue) -> bytes:
 
 def send(
     client: Client, queue: str, sequences: Iterable[int], *, publisher: str = "p",
-    exchange: str = "", channel: int = 1,
+    exchange: str = "", channel: int = 1, body: str = "",
 ) -> None:  # fmt: skip
-    """Publishes these, in one piece of bytes."""
+    """Publishes these, in one piece of bytes; `body`: what is behind publisher and sequence."""
     client.write(
         b"".join(
-            publish(channel, exchange, queue, f"{publisher}{n}".encode(), headers(publisher, n))
+            publish(
+                channel, exchange, queue, f"{publisher}{n}{body}".encode(), headers(publisher, n)
+            )
             for n in sequences
         )
     )
