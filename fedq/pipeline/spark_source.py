@@ -14,6 +14,8 @@ from pyspark.sql.datasource import (
     DataSource,
     DataSourceReader,
     DataSourceStreamReader,
+    DataSourceStreamWriter,
+    DataSourceWriter,
     InputPartition,
 )
 from pyspark.sql.streaming.datasource import (
@@ -26,7 +28,7 @@ from pyspark.sql.types import StructType
 
 from fedq.pipeline.arrow_batches import DDL, batch_of
 from fedq.pipeline.columns import Decoder
-from fedq.pipeline.failure import DataLossError, PipelineError
+from fedq.pipeline.failure import DataLossError, OptionError, PipelineError
 from fedq.pipeline.options import ReadOptions, read_options
 from fedq.pipeline.places import NodeUrl
 from fedq.pipeline.planning import (
@@ -40,6 +42,7 @@ from fedq.pipeline.planning import (
     starts,
     times_in,
 )
+from fedq.pipeline.spark_sink import FedqStreamWriter, FedqWriter
 from fedq.pipeline.stream_client import Stream, StreamClient
 
 #: The form of an offset in Spark's checkpoint.
@@ -59,7 +62,7 @@ class SpanPartition(InputPartition):
 
 
 class FedqSource(DataSource):
-    """Streams of fedq as tables."""
+    """Streams of fedq as tables, and rows that are published."""
 
     @classmethod
     def name(cls) -> str:
@@ -77,6 +80,18 @@ class FedqSource(DataSource):
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
         """The reader of a streaming query; raises OptionError."""
         return FedqStreamReader(read_options(self.options, is_streaming=True))
+
+    def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
+        """The writer of a batch; raises PipelineError."""
+        if overwrite:
+            raise OptionError("mode: what is published stays published; say mode('append')")
+        return FedqWriter(self.options, schema)
+
+    def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:
+        """The writer of a streaming query; raises OptionError."""
+        if overwrite:
+            raise OptionError("outputMode: rows that were published stay; say append or update")
+        return FedqStreamWriter(self.options, schema)
 
 
 class FedqReader(DataSourceReader):

@@ -8,7 +8,7 @@ import grpc
 import pytest
 
 from fedq.core.ids import NodeId
-from fedq.pipeline import stream_client
+from fedq.pipeline import patience
 from fedq.pipeline.columns import Decoder
 from fedq.pipeline.failure import DataLossError, PipelineError
 from fedq.pipeline.places import TlsPaths
@@ -26,8 +26,8 @@ SERVED = pb.Served(first=0, next=100, ranges=[pb.OffsetRange(first=0, last=99)])
 
 @pytest.fixture(autouse=True)
 def _hurried(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(stream_client, "_PAUSE_S", 0.001)
-    monkeypatch.setattr(stream_client, "_PAUSE_MAX_S", 0.01)
+    monkeypatch.setattr(patience, "_PAUSE_S", 0.001)
+    monkeypatch.setattr(patience, "_PAUSE_MAX_S", 0.01)
 
 
 @pytest.fixture

@@ -132,6 +132,19 @@ def url(cluster: Cluster) -> str:
     return urls(cluster)
 
 
+@pytest.fixture
+def sink(cluster: Cluster) -> str:
+    """All nodes of the shared cluster, for publishers."""
+    return amqp_urls(cluster)
+
+
+def amqp_urls(cluster: Cluster) -> str:
+    """All nodes, as the option `url` of a write says them."""
+    return ",".join(
+        f"amqp://guest:guest@{node.amqp.host}:{node.amqp.port}" for node in cluster.nodes.values()
+    )
+
+
 def urls(cluster: Cluster) -> str:
     """All nodes, as the option `url` says them."""
     return ",".join(
