@@ -70,6 +70,8 @@ class ReadOptions:
     min_partitions: int
     rows_per_trigger: int
     fails_on_loss: bool
+    #: Whether nodes are told the filters of a query, as far as they understand them.
+    pushes_filters: bool
     #: 0: the broker's default.
     chunk_bytes: int
     retry_s: float
@@ -79,7 +81,8 @@ _START: Final = ("startingTimestamp", "startingOffsetsByTimestamp", "startingOff
 _END: Final = ("endingTimestamp", "endingOffsetsByTimestamp", "endingOffsets")
 _KNOWN: Final = (
     "url", "vhost", "stream", *_START, *_END, "minPartitions", "maxOffsetsPerTrigger",
-    "failOnDataLoss", "chunkBytes", "retryTimeout", "tls.authority", "tls.certificate", "tls.key",
+    "failOnDataLoss", "pushFilters", "chunkBytes", "retryTimeout", "tls.authority",
+    "tls.certificate", "tls.key",
 )  # fmt: skip
 
 
@@ -96,6 +99,8 @@ def read_options(options: Mapping[str, str], *, is_streaming: bool) -> ReadOptio
         wrong = [name for name in _END if given.has(name)]
         if wrong:
             raise OptionError(f"{wrong[0]}: a streaming query has no end")
+        if given.parse("pushFilters", False, flag):
+            raise OptionError("pushFilters: Spark does not tell filters of a streaming query")
     elif given.has("maxOffsetsPerTrigger"):
         raise OptionError("maxOffsetsPerTrigger: a batch has no triggers")
     start_default = Edge.LATEST if is_streaming else Edge.EARLIEST
@@ -114,6 +119,7 @@ def read_options(options: Mapping[str, str], *, is_streaming: bool) -> ReadOptio
         min_partitions=given.parse("minPartitions", 0, positive),
         rows_per_trigger=given.parse("maxOffsetsPerTrigger", 0, positive),
         fails_on_loss=given.parse("failOnDataLoss", True, flag),
+        pushes_filters=given.parse("pushFilters", False, flag),
         chunk_bytes=given.parse("chunkBytes", 0, _chunk_bytes),
         retry_s=given.parse("retryTimeout", 60.0, seconds),
     )

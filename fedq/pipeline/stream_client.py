@@ -17,6 +17,7 @@ from fedq.pipeline.failure import DataLossError, PipelineError
 from fedq.pipeline.patience import Patience
 from fedq.pipeline.places import NodeUrl, TlsPaths
 from fedq.pipeline.planning import FragmentState, Span
+from fedq.pipeline.pushdown import ALL_ROUTES, Routes
 from fedq.shell.pb import streams_pb2 as pb
 from fedq.shell.pb import streams_pb2_grpc
 
@@ -68,6 +69,8 @@ class Stream(NamedTuple):
     #: 0: the node's default.
     chunk_bytes: int = 0
     retry_s: float = 60.0
+    #: Messages of other routes may be left out by nodes that can.
+    routes: Routes = ALL_ROUTES
 
 
 class StreamClient:
@@ -180,6 +183,7 @@ class StreamClient:
         request = pb.ReadRequest(
             vhost=self._stream.vhost, stream=self._stream.name, fragment=span.fragment,
             begin=at, end=span.end, chunk_bytes=self._stream.chunk_bytes,
+            routes=_told(self._stream.routes),
         )  # fmt: skip
         call: Iterator[pb.Chunk] = self._stub(url).Read(request, metadata=url.metadata)
         return call
@@ -190,7 +194,9 @@ class StreamClient:
         ranges = [(each.first, each.last) for each in head.ranges]
         if not at < head.next <= span.end or (ranges and ranges[0][0] < at):
             raise PipelineError(f"fragment {span.fragment}: offset {at} was asked for, not these")
-        self._look_for_loss(span, at, head, ranges)
+        # A node that leaves nothing out has looked at what it brings.
+        looked = [(each.first, each.last) for each in head.looked] or ranges
+        self._look_for_loss(span, at, head, looked)
         if not ranges:
             return None, head.next
         data = head.data if len(pieces) == 1 else b"".join([piece.data for piece in pieces])
@@ -250,6 +256,18 @@ def _passing(error: grpc.RpcError, url: NodeUrl) -> str:
             f"{url.address}: {code.name.lower()}: {details}: is that the admin port of a node?"
         ) from None
     return f"{url.address}: {details}"
+
+
+def _told(routes: Routes) -> pb.Routes | None:
+    """What a node is told of the routes that are wanted; None: all are."""
+    if routes.is_all:
+        return None
+    keys = routes.keys or ()
+    return pb.Routes(
+        exchanges=[each.encode() for each in routes.exchanges or ()],
+        routing_keys=[each.encode() for each in keys],
+        routing_key_prefixes=[routes.prefix.encode()] if routes.prefix and not keys else [],
+    )
 
 
 def _state_of(told: pb.Fragment, node: str, times: Sequence[int]) -> FragmentState | None:

@@ -27,6 +27,28 @@ def texts(spark: SparkSession, options: Options) -> list[str]:
     return [row[0] for row in load(spark, options).selectExpr("decode(body, 'utf-8')").collect()]
 
 
+def filtered(
+    spark: SparkSession, options: Options, conditions: list[str]
+) -> list[tuple[list[str], int]]:
+    """For each condition the bodies of its rows, and how many rows came to be looked at."""
+    spark.conf.set("spark.sql.python.filterPushdown.enabled", "true")
+    found: list[tuple[list[str], int]] = []
+    try:
+        for each in conditions:
+            table = load(spark, options).where(each).selectExpr("decode(body, 'utf-8')")
+            found.append(([row[0] for row in table.collect()], _travelled(table)))
+    finally:
+        spark.conf.unset("spark.sql.python.filterPushdown.enabled")
+    return found
+
+
+def _travelled(table: DataFrame) -> int:
+    """How many rows the source brought, as the plan that was executed says."""
+    leaves = table._jdf.queryExecution().executedPlan().collectLeaves()
+    assert leaves.size() == 1, "a scan, and nothing else"
+    return int(leaves.apply(0).metrics().apply("numOutputRows").value())
+
+
 def schema(spark: SparkSession, options: Options) -> str:
     return str(load(spark, options).schema.simpleString())
 
@@ -107,7 +129,7 @@ def forwarded(spark: SparkSession, name: str) -> list[int]:
 JOBS = {
     each.__name__: each
     for each in (
-        rows, texts, schema, partitions, begin, failure, follow, written, publish, overwrite,
-        forward, forwarded,
+        rows, texts, filtered, schema, partitions, begin, failure, follow, written, publish,
+        overwrite, forward, forwarded,
     )
 }  # fmt: skip

@@ -52,72 +52,92 @@ def test_a_query_publishes_what_comes(
     assert sorted(found) == list(range(130))
 
 
+class Scene:
+    """A stream, a query that publishes what is in it to a queue, and gates before the nodes."""
+
+    def __init__(self, cluster: Cluster, place: Path) -> None:
+        self.cluster = cluster
+        self._place = place
+        self._gates = [Gate(node.amqp) for node in cluster.nodes.values()]
+        connection = connect(cluster.nodes["a"].amqp)
+        channel = connection.channel()
+        channel.confirm_delivery()
+        channel.queue_declare("in", durable=True, arguments=STREAM)
+        channel.queue_declare("out", durable=True)
+        fill(channel, "in", range(COUNT))
+        connection.close()
+
+    def stop(self) -> None:
+        for gate in self._gates:
+            gate.stop()
+
+    def begin(self, driver: Driver) -> str:
+        source = {
+            "url": urls(self.cluster), "stream": "in", "startingOffsets": "earliest",
+            "maxOffsetsPerTrigger": str(ROWS),
+        }  # fmt: skip
+        places = ",".join(f"amqp://guest:guest@{gate.place}" for gate in self._gates)
+        name = driver.run(
+            "forward", source=source, sink={"url": places, "routingKey": "out"},
+            place=str(self._place), trigger={"processingTime": "0 seconds"},
+        )  # fmt: skip
+        return str(name)
+
+    def committed(self) -> int:
+        """How many batches Spark has done with."""
+        commits = self._place / "checkpoint" / "commits"
+        return len(list(commits.glob("[0-9]*"))) if commits.exists() else 0
+
+    def shut_amid(self, rows: int) -> None:
+        """Once so many rows are published, no confirm passes."""
+        for gate in self._gates:
+            gate.shut_after(rows * ROW_BYTES)
+
+    def await_shut(self) -> None:
+        until(
+            "rows are there, and not confirmed",
+            lambda: any(gate.is_shut.is_set() for gate in self._gates),
+            90,
+        )
+
+    def open(self) -> None:
+        for gate in self._gates:
+            gate.open()
+
+    def published(self) -> list[int]:
+        connection = connect(self.cluster.living().amqp)
+        found = sorted(map(int, drained(connection.channel(), "out")))
+        connection.close()
+        return found
+
+
 @pytest.fixture
-def cluster_of_its_own(tmp_path: Path) -> Iterator[Cluster]:
+def scene(tmp_path: Path) -> Iterator[Scene]:
     with Cluster(tmp_path / "nodes") as cluster:
-        yield cluster
+        made = Scene(cluster, tmp_path / "place")
+        yield made
+        made.stop()
 
 
 @needs_names
-def test_every_row_is_published_once_whoever_is_killed(
-    tmp_path: Path, cluster_of_its_own: Cluster
-) -> None:
-    """The driver with its executors, then the node that takes the rows: each amid a batch.
-
-    The gates say when: when rows of a batch are there, and no confirm has come back.
-    """
-    cluster = cluster_of_its_own
-    place = tmp_path / "place"
-    commits = place / "checkpoint" / "commits"
-
-    def committed() -> int:
-        return len(list(commits.glob("[0-9]*"))) if commits.exists() else 0
-
-    connection = connect(cluster.nodes["a"].amqp)
-    channel = connection.channel()
-    channel.confirm_delivery()
-    channel.queue_declare("in", durable=True, arguments=STREAM)
-    channel.queue_declare("out", durable=True)
-    fill(channel, "in", range(COUNT))
-    connection.close()
-    gates = [Gate(node.amqp) for node in cluster.nodes.values()]
-    begin = {
-        "source": {
-            "url": urls(cluster), "stream": "in", "startingOffsets": "earliest",
-            "maxOffsetsPerTrigger": str(ROWS),
-        },
-        "sink": {
-            "url": ",".join(f"amqp://guest:guest@{gate.place}" for gate in gates),
-            "routingKey": "out",
-        },
-        "place": str(place), "trigger": {"processingTime": "0 seconds"},
-    }  # fmt: skip
+def test_every_row_is_published_once_whoever_is_killed(tmp_path: Path, scene: Scene) -> None:
+    """The driver with its executors, then the node that takes the rows: each amid a batch."""
+    victim = Driver(tmp_path / "victim")
+    scene.shut_amid(ROWS * 3 // 2)
+    scene.begin(victim)
+    scene.await_shut()
+    victim.kill()
+    assert scene.committed() < COUNT // ROWS
+    scene.open()
+    scene.shut_amid(ROWS // 2)
+    survivor = Driver(tmp_path / "survivor")
     try:
-        for gate in gates:
-            gate.shut_after(ROWS * ROW_BYTES * 3 // 2)
-        victim = Driver(tmp_path / "victim")
-        victim.run("forward", **begin)
-        until("rows are there, not confirmed", lambda: any(g.is_shut.is_set() for g in gates), 90)
-        victim.kill()
-        before = committed()
-        assert before < COUNT // ROWS
-        for gate in gates:
-            gate.open()
-            gate.shut_after(ROWS * ROW_BYTES // 2)
-        survivor = Driver(tmp_path / "survivor")
-        try:
-            query = survivor.run("forward", **begin)
-            until("and again", lambda: any(gate.is_shut.is_set() for gate in gates), 90)
-            cluster.kill(cluster.primary_of("out"))
-            for gate in gates:
-                gate.open()
-            until("all is committed", lambda: committed() >= COUNT // ROWS, 150)
-            assert not survivor.run("failure", name=query)
-        finally:
-            survivor.stop()
+        query = scene.begin(survivor)
+        scene.await_shut()
+        scene.cluster.kill(scene.cluster.primary_of("out"))
+        scene.open()
+        until("all is committed", lambda: scene.committed() >= COUNT // ROWS, 150)
+        assert not survivor.run("failure", name=query)
     finally:
-        for gate in gates:
-            gate.stop()
-    connection = connect(cluster.living().amqp)
-    assert sorted(map(int, drained(connection.channel(), "out"))) == list(range(COUNT))
-    connection.close()
+        survivor.stop()
+    assert scene.published() == list(range(COUNT))
