@@ -170,12 +170,13 @@ class Connection:
                 if option is not None:
                     self._socket.setsockopt(socket.IPPROTO_TCP, option, value)
             if url.is_secure:
-                context = ssl.create_default_context(cafile=tls.authority)
-                if tls.certificate:
-                    context.load_cert_chain(tls.certificate, tls.key)
+                context = _context_of(tls)
                 self._socket = context.wrap_socket(self._socket, server_hostname=url.host)
-        except ssl.SSLError as error:
-            raise PipelineError(f"{self.address}: TLS: {error.reason or error}") from error
+        except ssl.SSLCertVerificationError as error:
+            raise PipelineError(
+                f"{self.address}: {error.verify_message}: look at its certificate, "
+                "and at tls.authority"
+            ) from error
         except OSError as error:
             raise self._lost(error) from error
 
@@ -224,3 +225,14 @@ class Connection:
             if not data:
                 raise ConnectionLost(f"{self.address}: the node hung up during the handshake")
             self._data += data
+
+
+def _context_of(tls: TlsPaths) -> ssl.SSLContext:
+    """What TLS trusts and shows; raises PipelineError for files that are of no use."""
+    try:
+        context = ssl.create_default_context(cafile=tls.authority)
+        if tls.certificate:
+            context.load_cert_chain(tls.certificate, tls.key)
+    except OSError as error:
+        raise PipelineError(f"tls.…: these files cannot be used: {error}") from error
+    return context

@@ -25,6 +25,8 @@ from fedq.pipeline.sink.connection import Connection, ConnectionLost
 BYTES_MAX: Final = 16 * 1024 * 1024
 #: A node that owes confirms, and takes publishes, says something within this time.
 SILENCE_S: Final = 30.0
+#: So many blocks go one by one after a row was refused: a queue remembers some of the refused.
+_CAREFUL_BLOCKS: Final = 32
 
 logger = logging.getLogger(__name__)
 
@@ -55,6 +57,8 @@ class Publisher:
         self._connection: Connection | None = None
         self._blocks: deque[_Block] = deque()
         self._bytes = 0
+        #: Blocks that are still to go one by one.
+        self._careful = 0
         self._forget_connection()
 
     def _forget_connection(self) -> None:
@@ -137,7 +141,7 @@ class Publisher:
 
     def _send(self, connection: Connection) -> None:
         """Sends what there is room for."""
-        while self._sent_blocks < len(self._blocks) and not self._is_blocked:
+        while self._wants_to_send:
             block = self._blocks[self._sent_blocks]
             if not block.sent and not self._owes:
                 # From now on the node has something to say.
@@ -151,6 +155,13 @@ class Publisher:
             self._sent_tag += block.count
             block.last_tag = self._sent_tag
             self._sent_blocks += 1
+
+    @property
+    def _wants_to_send(self) -> bool:
+        """Whether there is a block that may go out now."""
+        if self._is_blocked or self._sent_blocks >= len(self._blocks):
+            return False
+        return not self._careful or not self._sent_blocks
 
     @property
     def _owes(self) -> bool:
@@ -171,9 +182,9 @@ class Publisher:
         while self._sent_blocks and self._blocks[0].last_tag <= self._confirmed:
             self._bytes -= len(self._blocks.popleft().data)
             self._sent_blocks -= 1
+            self._careful = max(0, self._careful - 1)
 
     def _wait(self, connection: Connection) -> None:
-        wants_to_send = self._sent_blocks < len(self._blocks) and not self._is_blocked
         if self._is_blocked or not self._owes:
             self._heard = time.monotonic()
         left = self._heard + SILENCE_S - time.monotonic()
@@ -181,7 +192,7 @@ class Publisher:
             raise ConnectionLost(
                 f"{connection.address}: the node has confirmed nothing for {SILENCE_S:g} s"
             )
-        connection.wait(wants_to_send=wants_to_send, seconds=left)
+        connection.wait(wants_to_send=self._wants_to_send, seconds=left)
 
     def _on_method(self, method: Method) -> None:
         match method:
@@ -194,6 +205,7 @@ class Publisher:
                 )
             case methods.BasicNack():
                 # The queue knows which rows it has refused of a name: they may come again.
+                self._careful = _CAREFUL_BLOCKS
                 raise ConnectionLost(
                     f"{self._address()}: a queue refused a row (basic.nack): it is full"
                 )

@@ -1,6 +1,7 @@
 """A broker by a script, which takes publishes of named publishers: the other side of the client."""
 
 import socket
+import ssl
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -16,6 +17,7 @@ from fedq.pipeline.sink.connection import Connection
 from fedq.pipeline.sink.encoding import PUBLISHER, SEQUENCE
 
 FRAME_BYTES_MAX = 131_072
+NO_TLS = TlsPaths()
 
 
 class Message(NamedTuple):
@@ -60,8 +62,12 @@ def takes(message: Message, tell: Tell) -> bool:
 class Broker:
     """Takes what is published, once for each name and number, and confirms it."""
 
-    def __init__(self, script: Script = takes, *, opens: Method | None = None) -> None:
+    def __init__(
+        self, script: Script = takes, *, opens: Method | None = None,
+        tls: ssl.SSLContext | None = None,
+    ) -> None:  # fmt: skip
         """`opens`: what is answered to connection.open instead of yes."""
+        self._tls = tls
         self.script = script
         self.opens = opens
         #: All that was taken, and how many publishes came, each time they came.
@@ -80,16 +86,18 @@ class Broker:
 
     @property
     def url(self) -> NodeUrl:
-        return NodeUrl("127.0.0.1", self._listener.getsockname()[1], "robot", "secret", False)
+        return NodeUrl(
+            "127.0.0.1", self._listener.getsockname()[1], "robot", "secret", self._tls is not None
+        )
 
     def say(self, method: Method) -> None:
         """Says something on the only connection there is."""
         [connection] = self._open
         connection.sendall(encode_method(0, method))
 
-    def opener(self) -> Callable[[], Connection]:
+    def opener(self, tls: TlsPaths = NO_TLS) -> Callable[[], Connection]:
         url = self.url
-        return lambda: Connection(url, TlsPaths(), "/")
+        return lambda: Connection(url, tls, "/")
 
     def stop(self) -> None:
         # Wakes the thread that accepts.
@@ -113,6 +121,12 @@ class Broker:
                 connection, _ = self._listener.accept()
             except OSError:
                 return
+            if self._tls is not None:
+                try:
+                    connection = self._tls.wrap_socket(connection, server_side=True)
+                except OSError:
+                    connection.close()
+                    continue
             self.connections += 1
             self._begin(self._serve, connection)
 
@@ -201,9 +215,11 @@ def returned(message: Message, tell: Tell) -> None:
 
 
 @contextmanager
-def broker(script: Script = takes, *, opens: Method | None = None) -> Iterator[Broker]:
+def broker(
+    script: Script = takes, *, opens: Method | None = None, tls: ssl.SSLContext | None = None
+) -> Iterator[Broker]:
     """A broker while the block runs."""
-    running = Broker(script, opens=opens)
+    running = Broker(script, opens=opens, tls=tls)
     try:
         yield running
     finally:

@@ -1,16 +1,25 @@
 """The publisher: every row once, whatever happens on the way, or a sentence."""
 
+import ssl
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
 from fedq.amqp import methods
+from fedq.core.ids import NodeId
 from fedq.pipeline import patience
 from fedq.pipeline.failure import PipelineError
+from fedq.pipeline.places import TlsPaths
 from fedq.pipeline.sink import publisher as publishing
 from fedq.pipeline.sink.connection import ConnectionLost
 from fedq.pipeline.sink.encoding import Encoder, front_of
 from fedq.pipeline.sink.publisher import Publisher
+from fedq.shell.config.certificates import (
+    make_authority,
+    make_client_certificate,
+    make_node_certificate,
+)
 from tests.pipeline.sink.broker import Broker, Message, Tell, broker, returned
 
 COUNT = 200
@@ -203,3 +212,25 @@ def test_a_place_where_nobody_listens_is_named() -> None:
         opener, url = gone.opener(), gone.url
     with pytest.raises(ConnectionLost, match=f"127.0.0.1:{url.port}: "):
         opener()
+
+
+def test_tls_shows_and_demands_certificates(tmp_path: Path) -> None:
+    make_authority(tmp_path)
+    own = make_node_certificate(tmp_path, NodeId("a"), ["127.0.0.1"])
+    mine = make_client_certificate(tmp_path / "clients", "robot")
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH, cafile=str(mine.authority))
+    context.load_cert_chain(own.certificate, own.key)
+    context.verify_mode = ssl.CERT_REQUIRED
+    trusted = TlsPaths(str(own.authority), str(mine.certificate), str(mine.key))
+    with broker(tls=context) as only:
+        publisher = Publisher([only.opener(trusted)], 30, 4_000)
+        for data, count in blocks():
+            publisher.publish(data, count)
+        publisher.finish()
+        publisher.close()
+        assert bodies(only) == list(range(COUNT))
+        strange = TlsPaths(str(mine.authority), str(mine.certificate), str(mine.key))
+        with pytest.raises(PipelineError, match=r"look at its certificate, and at tls\.authority"):
+            only.opener(strange)()
+        with pytest.raises(PipelineError, match="these files cannot be used"):
+            only.opener(TlsPaths(str(own.authority), str(own.authority), str(mine.key)))()
