@@ -172,17 +172,16 @@ class Publisher:
 
     def _read(self, connection: Connection) -> None:
         """Takes what the node says."""
-        confirmed = self._confirmed
         while came := connection.receive():
             self._heard = time.monotonic()
             for method in came:
                 self._on_method(method)
-        if self._confirmed > confirmed:
-            self._patience.reset()
         while self._sent_blocks and self._blocks[0].last_tag <= self._confirmed:
             self._bytes -= len(self._blocks.popleft().data)
             self._sent_blocks -= 1
             self._careful = max(0, self._careful - 1)
+            # Single rows are no progress: they are confirmed again and again where one is refused.
+            self._patience.reset()
 
     def _wait(self, connection: Connection) -> None:
         if self._is_blocked or not self._owes:

@@ -107,6 +107,23 @@ def test_a_row_that_is_refused_comes_again() -> None:
         assert bodies(only) == list(range(COUNT))
 
 
+def test_a_row_that_is_always_refused_is_not_tried_for_ever() -> None:
+    def refuses(message: Message, tell: Tell) -> bool:
+        if message.body == b"31":
+            tell.tag += 1
+            tell.say(methods.BasicNack(tell.tag))
+            return False
+        return True
+
+    with (
+        broker(refuses) as only,
+        pytest.raises(
+            PipelineError, match=r"a queue refused a row .*: it is full \(tried for 0\.2 s"
+        ),
+    ):
+        publish(only, retry_s=0.2)
+
+
 def test_a_row_that_no_queue_takes_is_an_error_that_names_its_way() -> None:
     def returns(message: Message, tell: Tell) -> bool:
         if only.came == 10:

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import psutil  # type: ignore[import-untyped]
 import pytest
 
 from fedq.pipeline.failure import PipelineError
@@ -83,6 +84,12 @@ class Driver:
     def error(self, job: str, **arguments: Any) -> str:
         """The error of a job that fails."""
         return str(self._ask(job, arguments)["error"])
+
+    def kill_workers(self) -> None:
+        """Ends the processes in which its tasks run Python, without a word."""
+        for each in psutil.Process(self._process.pid).children(recursive=True):
+            if "pyspark.daemon" in each.cmdline():
+                each.kill()
 
     def kill(self) -> None:
         """Ends the process without a word."""

@@ -116,7 +116,7 @@ def scene(tmp_path: Path) -> Iterator[Scene]:
 
 @needs_names
 def test_every_row_is_published_once_whoever_is_killed(tmp_path: Path, scene: Scene) -> None:
-    """The driver with its executors, then the node that takes the rows: each amid a batch."""
+    """The driver, then the executor's Python, then the node that takes the rows: amid a batch."""
     victim = Driver(tmp_path / "victim")
     scene.shut_amid(ROWS * 3 // 2)
     scene.begin(victim)
@@ -127,6 +127,12 @@ def test_every_row_is_published_once_whoever_is_killed(tmp_path: Path, scene: Sc
     scene.shut_amid(ROWS // 2)
     survivor = Driver(tmp_path / "survivor")
     try:
+        query = scene.begin(survivor)
+        scene.await_shut()
+        survivor.kill_workers()
+        until("its tasks fail", lambda: bool(survivor.run("failure", name=query)), 60)
+        scene.open()
+        scene.shut_amid(ROWS // 2)
         query = scene.begin(survivor)
         scene.await_shut()
         scene.cluster.kill(scene.cluster.primary_of("out"))
