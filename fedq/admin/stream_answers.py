@@ -26,6 +26,7 @@ from fedq.admin.bounds import (
 from fedq.admin.messages import text
 from fedq.admin.refusal import AdminError, denied, invalid, not_found, unavailable
 from fedq.admin.stream_chunks import chunks_of
+from fedq.amqp.route_filtering import RouteFilter, fault_of_routes
 from fedq.core.ids import FragmentId, QueueKey
 from fedq.core.limits import NAME_BYTES_MAX
 from fedq.node.records.scans import Scan, Scanned
@@ -71,6 +72,7 @@ class StreamAnswers:
         _check_number("end", request.end)
         if request.begin > request.end:
             raise invalid(f"begin is {request.begin}, behind the end, {request.end}")
+        wanted = _routes_of(request)
         at = request.begin
         while True:
             key = self._key(user, request.vhost, request.stream)
@@ -78,7 +80,7 @@ class StreamAnswers:
             if at >= request.end:
                 return
             async with self._share(user), self._room:
-                scan = _Scan(fragment, base + at, base + request.end, size)
+                scan = _Scan(fragment, base + at, base + request.end, size, wanted)
                 try:
                     self._ask(key, scan.scan)
                     found = await scan.heard()
@@ -177,10 +179,12 @@ class _Scan:
 
     __slots__ = ("_answer", "scan")
 
-    def __init__(self, fragment: FragmentId, begin: int, end: int, size: int) -> None:
+    def __init__(
+        self, fragment: FragmentId, begin: int, end: int, size: int, wanted: RouteFilter | None
+    ) -> None:
         loop = asyncio.get_running_loop()
         self._answer: asyncio.Future[Scanned | None] = loop.create_future()
-        self.scan = Scan(fragment, begin, end, size, self._on_answer)
+        self.scan = Scan(fragment, begin, end, size, self._on_answer, wanted)
 
     def _on_answer(self, found: Scanned | None) -> None:
         # Nobody may wait any more.
@@ -213,6 +217,20 @@ def _described(fragment: StreamFragment) -> pb.Fragment:
             since=served.since,
         ),
     )
+
+
+def _routes_of(request: pb.ReadRequest) -> RouteFilter | None:
+    """The routes that are wanted; None: all; raises AdminError."""
+    if not request.HasField("routes"):
+        return None
+    routes = request.routes
+    wanted = RouteFilter(
+        tuple(routes.exchanges), tuple(routes.routing_keys), tuple(routes.routing_key_prefixes)
+    )
+    fault = fault_of_routes(wanted)
+    if fault is not None:
+        raise invalid(f"routes: {fault}")
+    return wanted
 
 
 def _check_number(what: str, number: int) -> None:

@@ -26,6 +26,7 @@ def chunks_of(found: Scanned, base: int) -> Iterator[pb.Chunk]:
         data_bytes=len(data),
         first=max(0, found.first - base),
         next=found.next - base,
+        looked=[pb.OffsetRange(first=low - base, last=high - base) for low, high in found.looked],
     )
     for at in range(CHUNK_PIECE_BYTES_MAX, len(data), CHUNK_PIECE_BYTES_MAX):
         yield pb.Chunk(data=data[at : at + CHUNK_PIECE_BYTES_MAX])

@@ -1,7 +1,10 @@
-"""fedq's streams as tables of Spark, and what stands between the two (docs/adr/0077).
+"""fedq's streams as tables of Spark, rows that it publishes, and what stands between them.
 
-    options -> planning -> stream_client (gRPC) -> columns -> arrow_batches -> spark_source
+    options -> planning -> pushdown -> stream_client (gRPC) -> columns -> arrow_batches
+        -> spark_source
+    sink (options, encoding, ordering, publisher, task, arrow_rows) -> spark_sink
 
-Each module knows those before it alone. Nothing below this floor imports it; pyarrow and pyspark
-are imported by the last two, and by nothing else.
+Each module knows those before it alone (docs/adr/0077, 0081). Nothing below this floor imports it;
+pyarrow and pyspark are imported by `arrow_batches`, `arrow_rows` and the last ones, and by nothing
+else.
 """

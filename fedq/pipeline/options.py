@@ -6,20 +6,17 @@ it would be a wrong result.
 """
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum
-from typing import Final, TypeAlias, TypeVar
+from typing import Final, TypeAlias
 
 from fedq.pipeline.failure import OptionError
+from fedq.pipeline.given import NUMBER_MAX, Given, flag, number, positive, seconds
 from fedq.pipeline.places import NodeUrl, TlsPaths, check_tls, urls_of
 
-#: The highest number of an offset, a time or a count.
-NUMBER_MAX: Final = 1 << 62
 _EARLIEST_NUMBER: Final = -2
 _LATEST_NUMBER: Final = -1
-
-Parsed = TypeVar("Parsed")
 
 
 class Edge(Enum):
@@ -73,6 +70,8 @@ class ReadOptions:
     min_partitions: int
     rows_per_trigger: int
     fails_on_loss: bool
+    #: Whether nodes are told the filters of a query, as far as they understand them.
+    pushes_filters: bool
     #: 0: the broker's default.
     chunk_bytes: int
     retry_s: float
@@ -82,35 +81,14 @@ _START: Final = ("startingTimestamp", "startingOffsetsByTimestamp", "startingOff
 _END: Final = ("endingTimestamp", "endingOffsetsByTimestamp", "endingOffsets")
 _KNOWN: Final = (
     "url", "vhost", "stream", *_START, *_END, "minPartitions", "maxOffsetsPerTrigger",
-    "failOnDataLoss", "chunkBytes", "retryTimeout", "tls.authority", "tls.certificate", "tls.key",
+    "failOnDataLoss", "pushFilters", "chunkBytes", "retryTimeout", "tls.authority",
+    "tls.certificate", "tls.key",
 )  # fmt: skip
-
-
-class _Given:
-    """The options that were given."""
-
-    def __init__(self, options: Mapping[str, str]) -> None:
-        self._values = {name.lower(): str(value) for name, value in options.items()}
-        known = {name.lower(): name for name in _KNOWN}
-        unknown = sorted(name for name in self._values if name not in known)
-        if unknown:
-            raise OptionError(f"{unknown[0]}: no such option; there are {', '.join(_KNOWN)}")
-
-    def has(self, name: str) -> bool:
-        return name.lower() in self._values
-
-    def text(self, name: str, default: str) -> str:
-        return self._values.get(name.lower(), default)
-
-    def parse(self, name: str, default: Parsed, parse: Callable[[str, str], Parsed]) -> Parsed:
-        if not self.has(name):
-            return default
-        return parse(name, self._values[name.lower()].strip())
 
 
 def read_options(options: Mapping[str, str], *, is_streaming: bool) -> ReadOptions:
     """The options of a batch, or of a streaming query; raises OptionError."""
-    given = _Given(options)
+    given = Given(options, _KNOWN)
     urls = urls_of(given.text("url", ""))
     tls = TlsPaths(*(given.text(f"tls.{each}", "") for each in ("authority", "certificate", "key")))
     check_tls(urls, tls)
@@ -121,6 +99,8 @@ def read_options(options: Mapping[str, str], *, is_streaming: bool) -> ReadOptio
         wrong = [name for name in _END if given.has(name)]
         if wrong:
             raise OptionError(f"{wrong[0]}: a streaming query has no end")
+        if given.parse("pushFilters", False, flag):
+            raise OptionError("pushFilters: Spark does not tell filters of a streaming query")
     elif given.has("maxOffsetsPerTrigger"):
         raise OptionError("maxOffsetsPerTrigger: a batch has no triggers")
     start_default = Edge.LATEST if is_streaming else Edge.EARLIEST
@@ -136,15 +116,16 @@ def read_options(options: Mapping[str, str], *, is_streaming: bool) -> ReadOptio
         stream=stream,
         start=start,
         end=end,
-        min_partitions=given.parse("minPartitions", 0, _positive),
-        rows_per_trigger=given.parse("maxOffsetsPerTrigger", 0, _positive),
-        fails_on_loss=given.parse("failOnDataLoss", True, _flag),
+        min_partitions=given.parse("minPartitions", 0, positive),
+        rows_per_trigger=given.parse("maxOffsetsPerTrigger", 0, positive),
+        fails_on_loss=given.parse("failOnDataLoss", True, flag),
+        pushes_filters=given.parse("pushFilters", False, flag),
         chunk_bytes=given.parse("chunkBytes", 0, _chunk_bytes),
-        retry_s=given.parse("retryTimeout", 60.0, _seconds),
+        retry_s=given.parse("retryTimeout", 60.0, seconds),
     )
 
 
-def _bounds(given: _Given, names: tuple[str, ...], default: Edge, unnamed: Edge) -> Bounds:
+def _bounds(given: Given, names: tuple[str, ...], default: Edge, unnamed: Edge) -> Bounds:
     """Where the read begins or ends; `unnamed`: of fragments that JSON does not name."""
     said = [name for name in names if given.has(name)]
     if len(said) > 1:
@@ -154,7 +135,7 @@ def _bounds(given: _Given, names: tuple[str, ...], default: Edge, unnamed: Edge)
     [name] = said
     time_name, times_name, _ = names
     if name == time_name:
-        return Bounds(Since(given.parse(name, 0, _number)), {})
+        return Bounds(Since(given.parse(name, 0, number)), {})
     text = given.text(name, "").strip()
     if name != times_name and text.lower() in (Edge.EARLIEST.value, Edge.LATEST.value):
         return Bounds(Edge(text.lower()), {})
@@ -191,34 +172,8 @@ def _refuse_edge(bounds: Bounds, edge: Edge, what: str) -> None:
         raise OptionError(f"{what} has no rows")
 
 
-def _number(name: str, text: str) -> int:
-    if not text.isascii() or not text.isdecimal() or len(text) > 20 or int(text) > NUMBER_MAX:
-        raise OptionError(f"{name}: {text!r} is no number of 0 or more")
-    return int(text)
-
-
-def _positive(name: str, text: str) -> int:
-    number = _number(name, text)
-    if not number:
-        raise OptionError(f"{name}: at least 1")
-    return number
-
-
 def _chunk_bytes(name: str, text: str) -> int:
-    number = _number(name, text)
-    if not 64 * 1024 <= number <= 2 * 1024 * 1024:
+    size = number(name, text)
+    if not 64 * 1024 <= size <= 2 * 1024 * 1024:
         raise OptionError(f"{name}: 65536 to 2097152 bytes")
-    return number
-
-
-def _seconds(name: str, text: str) -> float:
-    number = _number(name, text.removesuffix("s"))
-    if number > 86_400:
-        raise OptionError(f"{name}: at most 86400 seconds")
-    return float(number)
-
-
-def _flag(name: str, text: str) -> bool:
-    if text.lower() not in ("true", "false"):
-        raise OptionError(f"{name}: true or false, not {text!r}")
-    return text.lower() == "true"
+    return size

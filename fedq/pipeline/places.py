@@ -1,7 +1,7 @@
-"""Where readers find nodes: urls with users and passwords, and files for TLS.
+"""Where pipelines find nodes: urls with users and passwords, and files for TLS.
 
-Input: the text of the option `url`. Output: a `NodeUrl` for each node; `OptionError` for what is
-none. Passwords are in no error.
+Input: the text of the option `url`, and what its urls are to look like. Output: a `NodeUrl` for
+each node; `OptionError` for what is none. Passwords are in no error.
 """
 
 import base64
@@ -19,12 +19,35 @@ PLAIN: Final = "fedq"
 SECURE: Final = "fedqs"
 #: Urls that one option may name.
 URLS_MAX: Final = 64
-_FORM: Final = "fedq://USER:PASSWORD@HOST:PORT, or fedqs:// with TLS; several with commas"
+
+
+@dataclass(frozen=True, slots=True)
+class Scheme:
+    """What the urls of an option begin with, and where nodes listen if a url does not say it."""
+
+    plain: str
+    secure: str
+    port: int
+    secure_port: int
+
+    @property
+    def form(self) -> str:
+        """What a url is to look like, for people."""
+        return (
+            f"{self.plain}://USER:PASSWORD@HOST:PORT, or {self.secure}:// with TLS; several with "
+            "commas"
+        )
+
+
+#: The admin ports of nodes.
+ADMIN: Final = Scheme(PLAIN, SECURE, PORT_DEFAULT, PORT_DEFAULT)
+#: Where AMQP clients go.
+AMQP: Final = Scheme("amqp", "amqps", 5672, 5671)
 
 
 @dataclass(frozen=True, slots=True)
 class NodeUrl:
-    """A node's admin port, and who asks there."""
+    """A port of a node, and who asks there."""
 
     host: str
     port: int
@@ -74,15 +97,17 @@ class TlsPaths:
         return self.authority, self.certificate, self.key
 
 
-def urls_of(text: str) -> tuple[NodeUrl, ...]:
+def urls_of(text: str, scheme: Scheme = ADMIN) -> tuple[NodeUrl, ...]:
     """The urls of an option, at least one; raises OptionError."""
-    urls = tuple(_url_of(part.strip()) for part in text.split(",") if part.strip())
+    urls = tuple(_url_of(part.strip(), scheme) for part in text.split(",") if part.strip())
     if not urls:
-        raise OptionError(f"url: say where fedq is: {_FORM}")
+        raise OptionError(f"url: say where fedq is: {scheme.form}")
     if len(urls) > URLS_MAX:
         raise OptionError(f"url: {len(urls)} urls: at most {URLS_MAX}")
     if len({url.is_secure for url in urls}) > 1:
-        raise OptionError(f"url: either all begin with {PLAIN}://, or all with {SECURE}://")
+        raise OptionError(
+            f"url: either all begin with {scheme.plain}://, or all with {scheme.secure}://"
+        )
     return urls
 
 
@@ -95,19 +120,21 @@ def check_tls(urls: Sequence[NodeUrl], tls: TlsPaths) -> None:
         raise OptionError(f"tls.… is for {SECURE}://; the urls begin with {PLAIN}://")
 
 
-def _url_of(text: str) -> NodeUrl:
-    refused = OptionError(f"url: a node is written as {_FORM}")
+def _url_of(text: str, scheme: Scheme) -> NodeUrl:
+    refused = OptionError(f"url: a node is written as {scheme.form}")
     try:
         parts = urlsplit(text)
         port = parts.port
     except ValueError:
         raise refused from None
-    if parts.scheme not in (PLAIN, SECURE) or not parts.hostname or not parts.username:
+    if parts.scheme not in (scheme.plain, scheme.secure):
         raise refused
-    if parts.path not in ("", "/") or parts.query or parts.fragment or parts.password is None:
+    if not parts.hostname or not parts.username or parts.password is None:
+        raise refused
+    if parts.path not in ("", "/") or parts.query or parts.fragment:
         raise refused
     user, password = unquote(parts.username), unquote(parts.password)
-    return NodeUrl(
-        parts.hostname, PORT_DEFAULT if port is None else port, user, password,
-        parts.scheme == SECURE,
-    )  # fmt: skip
+    is_secure = parts.scheme == scheme.secure
+    if port is None:
+        port = scheme.secure_port if is_secure else scheme.port
+    return NodeUrl(parts.hostname, port, user, password, is_secure)

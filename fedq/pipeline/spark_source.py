@@ -5,7 +5,7 @@ it reads them and makes Arrow batches. Everything that can be wrong with what wa
 the driver, before the first row: an error in an executor's log is not one that people see.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -14,7 +14,17 @@ from pyspark.sql.datasource import (
     DataSource,
     DataSourceReader,
     DataSourceStreamReader,
+    DataSourceStreamWriter,
+    DataSourceWriter,
+    EqualTo,
+    Filter,
+    GreaterThan,
+    GreaterThanOrEqual,
+    In,
     InputPartition,
+    LessThan,
+    LessThanOrEqual,
+    StringStartsWith,
 )
 from pyspark.sql.streaming.datasource import (
     ReadAllAvailable,
@@ -26,7 +36,7 @@ from pyspark.sql.types import StructType
 
 from fedq.pipeline.arrow_batches import DDL, batch_of
 from fedq.pipeline.columns import Decoder
-from fedq.pipeline.failure import DataLossError, PipelineError
+from fedq.pipeline.failure import DataLossError, OptionError, PipelineError
 from fedq.pipeline.options import ReadOptions, read_options
 from fedq.pipeline.places import NodeUrl
 from fedq.pipeline.planning import (
@@ -40,10 +50,24 @@ from fedq.pipeline.planning import (
     starts,
     times_in,
 )
+from fedq.pipeline.pushdown import (
+    ALL_ROUTES,
+    Condition,
+    Routes,
+    Wanted,
+    narrowed,
+    wanted_of,
+)
+from fedq.pipeline.spark_sink import FedqStreamWriter, FedqWriter
 from fedq.pipeline.stream_client import Stream, StreamClient
 
 #: The form of an offset in Spark's checkpoint.
 _VERSION: Final = 1
+#: The filters that nodes can look at.
+_KINDS: Final[Mapping[type[Filter], str]] = {
+    EqualTo: "=", LessThan: "<", LessThanOrEqual: "<=", GreaterThan: ">",
+    GreaterThanOrEqual: ">=", In: "in", StringStartsWith: "starts",
+}  # fmt: skip
 
 
 @dataclass
@@ -59,7 +83,7 @@ class SpanPartition(InputPartition):
 
 
 class FedqSource(DataSource):
-    """Streams of fedq as tables."""
+    """Streams of fedq as tables, and rows that are published."""
 
     @classmethod
     def name(cls) -> str:
@@ -72,11 +96,24 @@ class FedqSource(DataSource):
 
     def reader(self, schema: StructType) -> DataSourceReader:
         """The reader of a batch; raises OptionError."""
-        return FedqReader(read_options(self.options, is_streaming=False))
+        options = read_options(self.options, is_streaming=False)
+        return FedqFilteringReader(options) if options.pushes_filters else FedqReader(options)
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
         """The reader of a streaming query; raises OptionError."""
         return FedqStreamReader(read_options(self.options, is_streaming=True))
+
+    def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
+        """The writer of a batch; raises PipelineError."""
+        if overwrite:
+            raise OptionError("mode: what is published stays published; say mode('append')")
+        return FedqWriter(self.options, schema)
+
+    def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:
+        """The writer of a streaming query; raises OptionError."""
+        if overwrite:
+            raise OptionError("outputMode: rows that were published stay; say append or update")
+        return FedqStreamWriter(self.options, schema)
 
 
 class FedqReader(DataSourceReader):
@@ -84,20 +121,35 @@ class FedqReader(DataSourceReader):
 
     def __init__(self, options: ReadOptions) -> None:
         self._options = options
+        self._wanted = Wanted()
 
     def partitions(self) -> Sequence[InputPartition]:
         """Plans the batch."""
-        options = self._options
+        options, wanted = self._options, self._wanted
         with _client(options) as client:
-            states = client.describe(times_in(options.start, options.end))
+            times = dict.fromkeys([*times_in(options.start, options.end), *wanted.times])
+            states = client.describe(list(times))
             begins = starts(states, options.start, fails_on_loss=options.fails_on_loss)
             through = ends(states, options.end)
+            begins, through = narrowed(states, begins, through, wanted)
             found = spans(states, begins, through, options.min_partitions)
             return [SpanPartition(span, dict(client.places)) for span in found]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Reads a part of it, in an executor."""
-        return _read(self._options, partition)
+        return _read(self._options, partition, self._wanted.routes)
+
+
+class FedqFilteringReader(FedqReader):
+    """As `FedqReader`, and hears of the filters of the query.
+
+    A class of its own: Spark refuses to use one that hears of filters unless it is configured so.
+    """
+
+    def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:
+        """Takes what nodes can look at; Spark looks at all rows again."""
+        self._wanted = wanted_of(map(_condition_of, filters))
+        return filters
 
 
 class FedqStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
@@ -200,22 +252,32 @@ class FedqStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         }
 
 
-def _client(options: ReadOptions) -> StreamClient:
+def _client(options: ReadOptions, routes: Routes = ALL_ROUTES) -> StreamClient:
     stream = Stream(
-        options.vhost, options.stream, options.fails_on_loss, options.chunk_bytes, options.retry_s
-    )
+        options.vhost, options.stream, options.fails_on_loss, options.chunk_bytes,
+        options.retry_s, routes,
+    )  # fmt: skip
     return StreamClient(options.urls, options.tls, stream)
 
 
-def _read(options: ReadOptions, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+def _read(
+    options: ReadOptions, partition: InputPartition, routes: Routes = ALL_ROUTES
+) -> Iterator[pa.RecordBatch]:
     """The rows of a partition; none for the one that Spark makes up where there are none."""
     if not isinstance(partition, SpanPartition):
         return
     decoder = Decoder()
-    with _client(options) as client:
+    with _client(options, routes) as client:
         client.places.update(partition.places)
         for chunk in client.read(partition.span):
             yield batch_of(decoder.columns(chunk))
+
+
+def _condition_of(told: Filter) -> Condition:
+    """A filter of Spark in fedq's words; one that means nothing to it has no kind."""
+    kind = _KINDS.get(type(told), "")
+    column = told.attribute[0] if kind and len(told.attribute) == 1 else ""
+    return Condition(column, kind, told.value if kind else None)
 
 
 def _as_offset(offsets: Offsets) -> dict[str, Any]:

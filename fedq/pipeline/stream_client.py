@@ -7,7 +7,6 @@ at whoever leads the fragment by then, until nothing has come for the time that 
 """
 
 import logging
-import time
 from collections.abc import Iterator, Mapping, Sequence
 from types import TracebackType
 from typing import Any, Final, NamedTuple, Self
@@ -15,16 +14,15 @@ from typing import Any, Final, NamedTuple, Self
 import grpc
 
 from fedq.pipeline.failure import DataLossError, PipelineError
+from fedq.pipeline.patience import Patience
 from fedq.pipeline.places import NodeUrl, TlsPaths
 from fedq.pipeline.planning import FragmentState, Span
+from fedq.pipeline.pushdown import ALL_ROUTES, Routes
 from fedq.shell.pb import streams_pb2 as pb
 from fedq.shell.pb import streams_pb2_grpc
 
 #: How long a node may take to say where a stream is.
 _DESCRIBE_S: Final = 10.0
-#: Between two attempts, at first and at most.
-_PAUSE_S: Final = 0.1
-_PAUSE_MAX_S: Final = 2.0
 #: Goes with what a node refuses; without it the way to the node is broken.
 _REFUSED: Final = "fedq-refusal"
 _OPTIONS: Final = (
@@ -71,6 +69,8 @@ class Stream(NamedTuple):
     #: 0: the node's default.
     chunk_bytes: int = 0
     retry_s: float = 60.0
+    #: Messages of other routes may be left out by nodes that can.
+    routes: Routes = ALL_ROUTES
 
 
 class StreamClient:
@@ -102,7 +102,7 @@ class StreamClient:
 
     def describe(self, times: Sequence[int] = ()) -> list[FragmentState]:
         """What is there of each fragment; waits for those that nobody serves at present."""
-        patience = _Patience(self._stream.retry_s)
+        patience = Patience(self._stream.retry_s)
         while True:
             states, missing = self._describe(times)
             if not missing:
@@ -159,7 +159,7 @@ class StreamClient:
     def read(self, span: Span) -> Iterator[ReadChunk]:
         """The rows of a span; raises DataLossError for rows that are gone, if that is an error."""
         at, home = span.begin, span.home
-        patience = _Patience(self._stream.retry_s)
+        patience = Patience(self._stream.retry_s)
         while at < span.end:
             url = self.places.get(home)
             if url is None:
@@ -183,6 +183,7 @@ class StreamClient:
         request = pb.ReadRequest(
             vhost=self._stream.vhost, stream=self._stream.name, fragment=span.fragment,
             begin=at, end=span.end, chunk_bytes=self._stream.chunk_bytes,
+            routes=_told(self._stream.routes),
         )  # fmt: skip
         call: Iterator[pb.Chunk] = self._stub(url).Read(request, metadata=url.metadata)
         return call
@@ -193,7 +194,9 @@ class StreamClient:
         ranges = [(each.first, each.last) for each in head.ranges]
         if not at < head.next <= span.end or (ranges and ranges[0][0] < at):
             raise PipelineError(f"fragment {span.fragment}: offset {at} was asked for, not these")
-        self._look_for_loss(span, at, head, ranges)
+        # A node that leaves nothing out has looked at what it brings.
+        looked = [(each.first, each.last) for each in head.looked] or ranges
+        self._look_for_loss(span, at, head, looked)
         if not ranges:
             return None, head.next
         data = head.data if len(pieces) == 1 else b"".join([piece.data for piece in pieces])
@@ -216,7 +219,7 @@ class StreamClient:
                 logger.warning("%s: retention has passed the reader, which goes on", loss)
             at = behind
 
-    def _home_of(self, fragment: int, patience: "_Patience") -> str:
+    def _home_of(self, fragment: int, patience: Patience) -> str:
         """The node that serves a fragment by now, at one of the urls."""
         while True:
             states, missing = self._describe(())
@@ -229,27 +232,6 @@ class StreamClient:
         if channel is None:
             channel = self._channels[url] = open_channel(url, self._tls)
         return streams_pb2_grpc.StreamsStub(channel)  # type: ignore[no-untyped-call]
-
-
-class _Patience:
-    """How long somebody goes on trying since something came last."""
-
-    def __init__(self, seconds: float) -> None:
-        self._seconds = seconds
-        self._pause_s = _PAUSE_S
-        self._since = time.monotonic()
-
-    def reset(self) -> None:
-        """Something has come."""
-        self._pause_s = _PAUSE_S
-        self._since = time.monotonic()
-
-    def wait(self, reason: str) -> None:
-        """Waits a while; raises PipelineError with the reason when it has been too long."""
-        if time.monotonic() - self._since + self._pause_s > self._seconds:
-            raise PipelineError(f"{reason} (tried for {self._seconds:g} s: retryTimeout)")
-        time.sleep(self._pause_s)
-        self._pause_s = min(2 * self._pause_s, _PAUSE_MAX_S)
 
 
 def open_channel(url: NodeUrl, tls: TlsPaths) -> grpc.Channel:
@@ -274,6 +256,18 @@ def _passing(error: grpc.RpcError, url: NodeUrl) -> str:
             f"{url.address}: {code.name.lower()}: {details}: is that the admin port of a node?"
         ) from None
     return f"{url.address}: {details}"
+
+
+def _told(routes: Routes) -> pb.Routes | None:
+    """What a node is told of the routes that are wanted; None: all are."""
+    if routes.is_all:
+        return None
+    keys = routes.keys or ()
+    return pb.Routes(
+        exchanges=[each.encode() for each in routes.exchanges or ()],
+        routing_keys=[each.encode() for each in keys],
+        routing_key_prefixes=[routes.prefix.encode()] if routes.prefix and not keys else [],
+    )
 
 
 def _state_of(told: pb.Fragment, node: str, times: Sequence[int]) -> FragmentState | None:

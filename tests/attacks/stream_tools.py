@@ -46,7 +46,7 @@ def _tools(stage: Stage) -> Iterator[list[Any]]:
             channel.close()
 
 
-def _read(stub: Any, **fields: int) -> Any:
+def _read(stub: Any, **fields: Any) -> Any:
     request = pb.ReadRequest(vhost="/", stream=STREAM, end=COUNT, **fields)
     return stub.Read(request, metadata=METADATA)
 
@@ -76,3 +76,18 @@ def streams_read_in_loops(stage: Stage) -> None:
         while time.monotonic() < until:
             for count in pool.map(read, stubs * 10):
                 assert count == COUNT, f"a read has {count} rows"
+
+
+@attack("D16", growth_bytes=MEMORY_BYTES + 64 * MIB, is_quick=True)
+def streams_sifted_for_what_is_not_there(stage: Stage) -> None:
+    """Four tools sift a stream of 100,000 messages for 64 keys it does not have, ten reads each."""
+    keys = [b"%064d" % number for number in range(64)]
+    nothing = pb.Routes(routing_keys=keys, routing_key_prefixes=keys, exchanges=[b"", b"x"])
+
+    def read(stub: Any) -> int:
+        return sum(len(chunk.lengths) // 4 for chunk in _read(stub, routes=nothing))
+
+    with _tools(stage) as stubs, ThreadPoolExecutor(10 * TOOLS) as pool:
+        until = time.monotonic() + LASTS_S
+        while time.monotonic() < until:
+            assert not any(pool.map(read, stubs * 10)), "a message that nobody wanted"

@@ -59,6 +59,8 @@ class Node(streams_pb2_grpc.StreamsServicer):
         #: For each call to come: chunks, and then perhaps a refusal.
         self.script: list[list[pb.Chunk | Refusal]] = []
         self.asked: list[tuple[int, int, int]] = []
+        #: What each call wanted.
+        self.routes: list[pb.Routes] = []
         self.metadata: list[Mapping[str, object]] = []
         self.url = NodeUrl("127.0.0.1", 0, "robot", "secret", False)
 
@@ -74,6 +76,7 @@ class Node(streams_pb2_grpc.StreamsServicer):
 
     def Read(self, request: pb.ReadRequest, context: Any) -> Iterator[pb.Chunk]:
         self.asked.append((request.fragment, request.begin, request.end))
+        self.routes.append(request.routes)
         for each in self.script.pop(0):
             if isinstance(each, Refusal):
                 _refuse(context, each)

@@ -5,7 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fedq.pipeline.failure import OptionError
-from fedq.pipeline.options import NUMBER_MAX, At, Edge, ReadOptions, Since, read_options
+from fedq.pipeline.given import NUMBER_MAX
+from fedq.pipeline.options import At, Edge, ReadOptions, Since, read_options
 from fedq.pipeline.places import PORT_DEFAULT, NodeUrl, TlsPaths, urls_of
 
 LEAST = {"url": "fedq://robot:secret@h:1", "stream": "s"}

@@ -8,11 +8,12 @@ import grpc
 import pytest
 
 from fedq.core.ids import NodeId
-from fedq.pipeline import stream_client
+from fedq.pipeline import patience
 from fedq.pipeline.columns import Decoder
 from fedq.pipeline.failure import DataLossError, PipelineError
 from fedq.pipeline.places import TlsPaths
 from fedq.pipeline.planning import Span
+from fedq.pipeline.pushdown import ALL_ROUTES, Routes
 from fedq.pipeline.stream_client import Stream, StreamClient
 from fedq.shell.config.certificates import make_authority, make_node_certificate
 from fedq.shell.pb import streams_pb2 as pb
@@ -26,8 +27,8 @@ SERVED = pb.Served(first=0, next=100, ranges=[pb.OffsetRange(first=0, last=99)])
 
 @pytest.fixture(autouse=True)
 def _hurried(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(stream_client, "_PAUSE_S", 0.001)
-    monkeypatch.setattr(stream_client, "_PAUSE_MAX_S", 0.01)
+    monkeypatch.setattr(patience, "_PAUSE_S", 0.001)
+    monkeypatch.setattr(patience, "_PAUSE_MAX_S", 0.01)
 
 
 @pytest.fixture
@@ -44,8 +45,10 @@ def leads(leader: Node, *all_of_them: Node) -> None:
         node.fragments = {0: (leader.name, SERVED if node is leader else None)}
 
 
-def client(*nodes: Node, retry_s: float = 5.0, fails_on_loss: bool = True) -> StreamClient:
-    stream = Stream("/", "s", fails_on_loss, 0, retry_s)
+def client(
+    *nodes: Node, retry_s: float = 5.0, fails_on_loss: bool = True, routes: Routes = ALL_ROUTES
+) -> StreamClient:
+    stream = Stream("/", "s", fails_on_loss, 0, retry_s, routes)
     reader = StreamClient([node.url for node in nodes], TlsPaths(), stream)
     # As a partition of Spark says it.
     reader.places = {node.name: node.url for node in nodes}
@@ -252,3 +255,32 @@ def test_with_tls_both_ends_show_certificates(tmp_path: Path) -> None:
         stream = Stream("/", "s", retry_s=0.05)
         with StreamClient([node.url], strange, stream) as reader, pytest.raises(PipelineError):
             reader.describe()
+
+
+def test_what_was_looked_at_is_no_loss(nodes: tuple[Node, Node]) -> None:
+    """Rows of other routes do not come; that they were removed since then is no matter."""
+    first, _ = nodes
+    sifted = [chunk(3, 5, first=40, following=30), chunk(40, 41, first=40, following=50)]
+    for each, (low, high) in zip(sifted, ((0, 29), (30, 49)), strict=True):
+        each.looked.append(pb.OffsetRange(first=low, last=high))
+    nothing = pb.Chunk(first=40, next=60, looked=[pb.OffsetRange(first=50, last=59)])
+    first.script = [[*sifted, nothing]]
+    assert read(client(first, routes=Routes(keys=("k",))), 0, 60) == [3, 4, 40]
+    assert [list(each.routing_keys) for each in first.routes] == [[b"k"]]
+
+
+def test_what_was_not_looked_at_is_one(nodes: tuple[Node, Node]) -> None:
+    first, _ = nodes
+    sifted = chunk(20, 21, first=10, following=30)
+    sifted.looked.append(pb.OffsetRange(first=10, last=29))
+    first.script = [[sifted]]
+    with pytest.raises(DataLossError, match="offsets 0 to 9 of fragment 0 are gone"):
+        read(client(first, routes=Routes(prefix="k")), 0, 30)
+    assert [list(each.routing_key_prefixes) for each in first.routes] == [[b"k"]]
+
+
+def test_a_node_that_brings_all_is_an_older_one(nodes: tuple[Node, Node]) -> None:
+    first, _ = nodes
+    first.script = [[chunk(0, 10)]]
+    assert read(client(first, routes=Routes(exchanges=("e",))), 0, 10) == list(range(10))
+    assert [list(each.exchanges) for each in first.routes] == [[b"e"]]

@@ -292,7 +292,7 @@ class Reading:
         else:
             place = readers.answered(message.value, message.request)
             if place is not None:
-                found = Found(message.positions, message.messages, message.next, 0)
+                found = Found(message.positions, message.messages, message.next, 0, [])
                 if self._write(readers, info, place, found) is None:
                     # It had no room for the question.
                     self.state.work.spend(len(readers.cursors) >> _LOOK_SHIFT)

@@ -11,6 +11,7 @@ Changes the readers' records; marks queues.
 
 from typing import Final
 
+from fedq.amqp.route_filtering import RouteSieve
 from fedq.core.ids import QueueKey, reign_of
 from fedq.core.limits import DELIVERY_BATCH_MAX
 from fedq.fragments.fragment import Fragment
@@ -46,7 +47,7 @@ class Scanning:
         """Forgets a scan: what it gathered was handed over, or nobody waits for it any more."""
         self.state.scanned_bytes -= scan.size
         scan.size = 0
-        scan.messages, scan.ranges = [], []
+        scan.messages, scan.ranges, scan.looked = [], [], []
         scan.is_answered = True
         readers = self.state.readers_of(queue, scan.fragment)
         if readers is not None and scan in readers.scans:
@@ -55,46 +56,69 @@ class Scanning:
 
     def serve(self, readers: StreamReaders, primary: Primary) -> bool:
         """Gives each scan a piece in turn; false if some are to get more: the turn had no room."""
-        work = self.state.work
         waiting = list(readers.scans)
         while waiting:
             hungry: list[Scan] = []
             for scan in waiting:
                 before = scan.size
-                if not self._go_on(readers, primary, scan):
+                work = self._go_on(readers, primary, scan)
+                if not work:
                     continue
                 # It goes behind the others.
                 if scan in readers.scans:
                     del readers.scans[scan]
                     readers.scans[scan] = None
                     hungry.append(scan)
-                cost = (DELIVERY_BATCH_MAX >> DEAL_SHIFT) + ((scan.size - before) >> _BYTES_SHIFT)
-                if not work.deal(1 + cost):
+                if not self.state.work.deal(work + ((scan.size - before) >> _BYTES_SHIFT)):
                     return not readers.scans
             waiting = hungry
         return True
 
-    def _go_on(self, readers: StreamReaders, primary: Primary, scan: Scan) -> bool:
-        """Gathers a piece; false if there is nothing yet."""
-        amount = min(DELIVERY_BATCH_MAX, scan.end - scan.at)
-        found = self.serving.read(primary, scan.at, amount, None) if amount > 0 else None
-        positions, messages = ([], []) if found is None else (found.positions, found.messages)
-        if positions and positions[-1] >= scan.end:
-            # Positions jump where a reign ends.
-            count = sum(position < scan.end for position in positions)
-            positions, messages = positions[:count], messages[:count]
-        if positions:
+    def _go_on(self, readers: StreamReaders, primary: Primary, scan: Scan) -> int:
+        """Gathers a piece, for so many units of work; 0 if there is nothing yet."""
+        begun, work = scan.at, 1 + (DELIVERY_BATCH_MAX >> DEAL_SHIFT)
+        if scan.at < scan.end:
             before = scan.size
-            scan.add(positions, messages, positions[-1] + 1)
+            if scan.sieve is None:
+                self._gather(primary, scan)
+            else:
+                work += self._sift(primary, scan, scan.sieve)
             self.state.scanned_bytes += scan.size - before
-        elif amount > 0:
-            if not _is_bare(primary, scan):
-                return False
-            scan.at = scan.end
+            if scan.at == begun:
+                if not _is_bare(primary, scan):
+                    return 0
+                scan.at = scan.end
         if scan.is_full:
             del readers.scans[scan]
             self._answer(primary, scan)
-        return True
+        return work
+
+    def _gather(self, primary: Primary, scan: Scan) -> None:
+        """Adds what comes next, whatever it is."""
+        amount = min(DELIVERY_BATCH_MAX, scan.end - scan.at)
+        found = self.serving.read(primary, scan.at, amount, None)
+        positions, messages = found.positions, found.messages
+        if positions and positions[-1] >= scan.end:
+            # Positions jump where a reign ends.
+            count = sum([position < scan.end for position in positions])
+            positions, messages = positions[:count], messages[:count]
+        if positions:
+            scan.add(positions, messages, positions[-1] + 1)
+
+    def _sift(self, primary: Primary, scan: Scan, sieve: RouteSieve) -> int:
+        """Adds what is wanted of what comes next; what that cost."""
+        found = self.serving.sift(primary, scan.at, DELIVERY_BATCH_MAX, sieve)
+        positions, messages = found.positions, found.messages
+        if positions and positions[-1] >= scan.end:
+            count = sum([position < scan.end for position in positions])
+            positions, messages = positions[:count], messages[:count]
+        looked = [
+            (first, min(last, scan.end - 1)) for first, last in found.looked if first < scan.end
+        ]
+        if looked:
+            scan.look(looked)
+            scan.add(positions, messages, looked[-1][1] + 1)
+        return found.work
 
     def _answer(self, primary: Primary, scan: Scan) -> None:
         fragment, ranges = primary.fragment, scan.ranges
@@ -102,7 +126,7 @@ class Scanning:
         assert log is not None, "the fragment is one of a stream"
         times = log.times(ranges[0][0], ranges[-1][1]) if ranges else []
         first = first_kept(fragment)
-        scan.end_with(Scanned(ranges, scan.messages, times, first, scan.at))
+        scan.end_with(Scanned(ranges, scan.messages, times, first, scan.at, scan.looked))
 
 
 def first_kept(fragment: Fragment) -> int:

@@ -9,10 +9,12 @@ Changes the readers' records; sends to peers; marks queues.
 from typing import Final, NamedTuple
 
 from fedq.amqp.filtering import Sieve, StreamFilter
+from fedq.amqp.route_filtering import RouteSieve
 from fedq.amqp.stored import as_published
 from fedq.core.ids import FragmentId, NodeId, QueueKey, first_position
 from fedq.core.limits import DELIVERY_BATCH_MAX, KIB, MIB
 from fedq.core.peer_messages import READ_FROM, ReadStream, StreamPart
+from fedq.core.ranges import Range
 from fedq.fragments.streams import read_from
 from fedq.node.records.roles import Primary
 from fedq.node.records.state import NodeState
@@ -44,6 +46,8 @@ class Found(NamedTuple):
     messages: list[bytes]
     next: int
     work: int
+    #: What a filter has looked at, in ascending ranges.
+    looked: list[Range]
 
 
 class Serving:
@@ -82,17 +86,20 @@ class Serving:
         """
         amount = min(amount, DELIVERY_BATCH_MAX)
         if wanted is not None:
-            return self._sift(primary, position, amount, wanted)
+            return self.sift(primary, position, amount, Sieve(wanted))
         positions: list[int] = []
         messages: list[bytes] = []
         for first, part in self._pieces(primary, position, amount, _READ_BYTES):
             positions += range(first, first + len(part))
             messages += part
-        return Found(positions, messages, positions[-1] + 1 if positions else position, 0)
+        return Found(positions, messages, positions[-1] + 1 if positions else position, 0, [])
 
-    def _sift(self, primary: Primary, position: int, amount: int, wanted: StreamFilter) -> Found:
+    def sift(
+        self, primary: Primary, position: int, amount: int, sieve: Sieve | RouteSieve
+    ) -> Found:
         """As `read`, of messages that a filter wants: as far as one walk goes."""
-        sieve, left, size = Sieve(wanted), _WALK_MAX, _READ_BYTES
+        left, size, work = _WALK_MAX, _READ_BYTES, sieve.work
+        looked: list[Range] = []
         positions: list[int] = []
         messages: list[bytes] = []
         while left > 0 and len(positions) < amount and size > 0:
@@ -102,12 +109,13 @@ class Serving:
                 positions += [first + index for index in found]
                 messages += [part[index] for index in found]
                 size -= sum([len(part[index]) for index in found])
+                looked.append((first, first + count - 1))
                 left, position = left - count, first + count
                 if count < len(part) or len(positions) >= amount or size <= 0:
                     break
             if not pieces:
                 break
-        return Found(positions, messages, position, sieve.work)
+        return Found(positions, messages, position, sieve.work - work, looked)
 
     def _pieces(
         self, primary: Primary, position: int, amount: int, size: int

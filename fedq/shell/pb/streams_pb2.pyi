@@ -55,23 +55,35 @@ class OffsetRange(_message.Message):
     def __init__(self, first: _Optional[int] = ..., last: _Optional[int] = ...) -> None: ...
 
 class ReadRequest(_message.Message):
-    __slots__ = ("vhost", "stream", "fragment", "begin", "end", "chunk_bytes")
+    __slots__ = ("vhost", "stream", "fragment", "begin", "end", "chunk_bytes", "routes")
     VHOST_FIELD_NUMBER: _ClassVar[int]
     STREAM_FIELD_NUMBER: _ClassVar[int]
     FRAGMENT_FIELD_NUMBER: _ClassVar[int]
     BEGIN_FIELD_NUMBER: _ClassVar[int]
     END_FIELD_NUMBER: _ClassVar[int]
     CHUNK_BYTES_FIELD_NUMBER: _ClassVar[int]
+    ROUTES_FIELD_NUMBER: _ClassVar[int]
     vhost: str
     stream: str
     fragment: int
     begin: int
     end: int
     chunk_bytes: int
-    def __init__(self, vhost: _Optional[str] = ..., stream: _Optional[str] = ..., fragment: _Optional[int] = ..., begin: _Optional[int] = ..., end: _Optional[int] = ..., chunk_bytes: _Optional[int] = ...) -> None: ...
+    routes: Routes
+    def __init__(self, vhost: _Optional[str] = ..., stream: _Optional[str] = ..., fragment: _Optional[int] = ..., begin: _Optional[int] = ..., end: _Optional[int] = ..., chunk_bytes: _Optional[int] = ..., routes: _Optional[_Union[Routes, _Mapping]] = ...) -> None: ...
+
+class Routes(_message.Message):
+    __slots__ = ("exchanges", "routing_keys", "routing_key_prefixes")
+    EXCHANGES_FIELD_NUMBER: _ClassVar[int]
+    ROUTING_KEYS_FIELD_NUMBER: _ClassVar[int]
+    ROUTING_KEY_PREFIXES_FIELD_NUMBER: _ClassVar[int]
+    exchanges: _containers.RepeatedScalarFieldContainer[bytes]
+    routing_keys: _containers.RepeatedScalarFieldContainer[bytes]
+    routing_key_prefixes: _containers.RepeatedScalarFieldContainer[bytes]
+    def __init__(self, exchanges: _Optional[_Iterable[bytes]] = ..., routing_keys: _Optional[_Iterable[bytes]] = ..., routing_key_prefixes: _Optional[_Iterable[bytes]] = ...) -> None: ...
 
 class Chunk(_message.Message):
-    __slots__ = ("ranges", "times", "lengths", "data", "data_bytes", "first", "next")
+    __slots__ = ("ranges", "times", "lengths", "data", "data_bytes", "first", "next", "looked")
     RANGES_FIELD_NUMBER: _ClassVar[int]
     TIMES_FIELD_NUMBER: _ClassVar[int]
     LENGTHS_FIELD_NUMBER: _ClassVar[int]
@@ -79,6 +91,7 @@ class Chunk(_message.Message):
     DATA_BYTES_FIELD_NUMBER: _ClassVar[int]
     FIRST_FIELD_NUMBER: _ClassVar[int]
     NEXT_FIELD_NUMBER: _ClassVar[int]
+    LOOKED_FIELD_NUMBER: _ClassVar[int]
     ranges: _containers.RepeatedCompositeFieldContainer[OffsetRange]
     times: _containers.RepeatedCompositeFieldContainer[CameAt]
     lengths: bytes
@@ -86,7 +99,8 @@ class Chunk(_message.Message):
     data_bytes: int
     first: int
     next: int
-    def __init__(self, ranges: _Optional[_Iterable[_Union[OffsetRange, _Mapping]]] = ..., times: _Optional[_Iterable[_Union[CameAt, _Mapping]]] = ..., lengths: _Optional[bytes] = ..., data: _Optional[bytes] = ..., data_bytes: _Optional[int] = ..., first: _Optional[int] = ..., next: _Optional[int] = ...) -> None: ...
+    looked: _containers.RepeatedCompositeFieldContainer[OffsetRange]
+    def __init__(self, ranges: _Optional[_Iterable[_Union[OffsetRange, _Mapping]]] = ..., times: _Optional[_Iterable[_Union[CameAt, _Mapping]]] = ..., lengths: _Optional[bytes] = ..., data: _Optional[bytes] = ..., data_bytes: _Optional[int] = ..., first: _Optional[int] = ..., next: _Optional[int] = ..., looked: _Optional[_Iterable[_Union[OffsetRange, _Mapping]]] = ...) -> None: ...
 
 class CameAt(_message.Message):
     __slots__ = ("offset", "unix_ms")

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import psutil  # type: ignore[import-untyped]
 import pytest
 
 from fedq.pipeline.failure import PipelineError
@@ -84,6 +85,12 @@ class Driver:
         """The error of a job that fails."""
         return str(self._ask(job, arguments)["error"])
 
+    def kill_workers(self) -> None:
+        """Ends the processes in which its tasks run Python, without a word."""
+        for each in psutil.Process(self._process.pid).children(recursive=True):
+            if "pyspark.daemon" in each.cmdline():
+                each.kill()
+
     def kill(self) -> None:
         """Ends the process without a word."""
         self._process.kill()
@@ -130,6 +137,19 @@ def channel(cluster: Cluster) -> Iterator[BlockingChannel]:
 def url(cluster: Cluster) -> str:
     """All nodes of the shared cluster."""
     return urls(cluster)
+
+
+@pytest.fixture
+def sink(cluster: Cluster) -> str:
+    """All nodes of the shared cluster, for publishers."""
+    return amqp_urls(cluster)
+
+
+def amqp_urls(cluster: Cluster) -> str:
+    """All nodes, as the option `url` of a write says them."""
+    return ",".join(
+        f"amqp://guest:guest@{node.amqp.host}:{node.amqp.port}" for node in cluster.nodes.values()
+    )
 
 
 def urls(cluster: Cluster) -> str:

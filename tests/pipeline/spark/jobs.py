@@ -27,6 +27,28 @@ def texts(spark: SparkSession, options: Options) -> list[str]:
     return [row[0] for row in load(spark, options).selectExpr("decode(body, 'utf-8')").collect()]
 
 
+def filtered(
+    spark: SparkSession, options: Options, conditions: list[str]
+) -> list[tuple[list[str], int]]:
+    """For each condition the bodies of its rows, and how many rows came to be looked at."""
+    spark.conf.set("spark.sql.python.filterPushdown.enabled", "true")
+    found: list[tuple[list[str], int]] = []
+    try:
+        for each in conditions:
+            table = load(spark, options).where(each).selectExpr("decode(body, 'utf-8')")
+            found.append(([row[0] for row in table.collect()], _travelled(table)))
+    finally:
+        spark.conf.unset("spark.sql.python.filterPushdown.enabled")
+    return found
+
+
+def _travelled(table: DataFrame) -> int:
+    """How many rows the source brought, as the plan that was executed says."""
+    leaves = table._jdf.queryExecution().executedPlan().collectLeaves()
+    assert leaves.size() == 1, "a scan, and nothing else"
+    return int(leaves.apply(0).metrics().apply("numOutputRows").value())
+
+
 def schema(spark: SparkSession, options: Options) -> str:
     return str(load(spark, options).schema.simpleString())
 
@@ -69,7 +91,45 @@ def written(spark: SparkSession, place: str) -> list[str]:
     return [row[0] for row in spark.read.parquet(f"{place}/out").select("text").collect()]
 
 
+def publish(
+    spark: SparkSession, options: Options, count: int, columns: list[str], shuffles: bool = False
+) -> None:
+    """Writes numbers as rows with these columns."""
+    table = spark.range(0, count, 1, 4)
+    if shuffles:
+        table = table.repartition(3)
+    table.selectExpr(*columns).write.format("fedq").options(**options).mode("append").save()
+
+
+def overwrite(spark: SparkSession, options: Options) -> None:
+    table = spark.range(1).selectExpr("'x' AS body")
+    table.write.format("fedq").options(**options).mode("overwrite").save()
+
+
+def forward(
+    spark: SparkSession, source: Options, sink: Options, place: str, trigger: dict[str, Any]
+) -> str:
+    """Begins a query that publishes what it reads, shuffled on the way; returns its name."""
+    table = spark.readStream.format("fedq").options(**source).load()
+    query = (
+        table.repartition(2, "body").select("body").writeStream.format("fedq").options(**sink)
+        .option("checkpointLocation", f"{place}/checkpoint").trigger(**trigger).start()
+    )  # fmt: skip
+    return str(query.id)
+
+
+def forwarded(spark: SparkSession, name: str) -> list[int]:
+    """Waits for the end of a query; how many rows each of its batches had."""
+    query = spark.streams.get(name)
+    assert query is not None, "it was begun"
+    query.awaitTermination(120)
+    return [each["numInputRows"] for each in query.recentProgress if each["numInputRows"]]
+
+
 JOBS = {
     each.__name__: each
-    for each in (rows, texts, schema, partitions, begin, failure, follow, written)
-}
+    for each in (
+        rows, texts, filtered, schema, partitions, begin, failure, follow, written, publish,
+        overwrite, forward, forwarded,
+    )
+}  # fmt: skip

@@ -1,7 +1,8 @@
 """Batches: `spark.read.format("fedq")`."""
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from typing import Any
 
 import pytest
 
@@ -36,8 +37,10 @@ def times(cluster: Cluster) -> Iterator[list[int]]:
         for number in half:
             key = KEYS[number % len(KEYS)]
             channel.basic_publish("events", key, b"%d" % number, properties(number))
+    connection.close()
     yield began
-    channel.queue_delete("batch")
+    connection = connect(cluster.nodes["a"].amqp)
+    connection.channel().queue_delete("batch")
     connection.close()
 
 
@@ -123,3 +126,38 @@ def test_what_is_wrong_is_said_at_the_driver(
         name: value.replace("HOST", f"{place.host}:{place.port}") for name, value in changed.items()
     }
     assert sentence in spark.error("rows", options=options | changed)
+
+
+#: A condition; of which rows it holds; and how many rows travel for it, at most.
+ASKED: list[tuple[str, Callable[[int, dict[str, Any]], bool], int]] = [
+    ("routing_key = 'b'", lambda number, row: number % 5 == 1, 120),
+    (
+        "routing_key IN ('a', 'c') AND exchange = 'events'",
+        lambda number, row: number % 5 in (0, 2),
+        240,
+    ),
+    ("routing_key LIKE 'd%'", lambda number, row: number % 5 == 3, 120),
+    ("routing_key = 'b' AND routing_key = 'a'", lambda number, row: False, 0),
+    ("offset >= 10 AND offset < 20", lambda number, row: 10 <= int(row["offset"]) < 20, 30),
+    ("fragment = 1 AND length(body) > 2", lambda n, row: row["fragment"] == 1 and n > 99, 600),
+    ("body = 'b'", lambda number, row: False, 600),
+]
+
+
+def test_filters_are_looked_at_by_nodes(
+    spark: Driver, options: dict[str, str], times: list[int]
+) -> None:
+    rows = {int(row["text"]): row for row in spark.run("rows", options=options)}
+    later = f"timestamp >= timestamp_millis({times[1]})"
+    asked = [*ASKED, (later, lambda number, row: number >= COUNT // 2, COUNT // 2)]
+    pushed = options | {"pushFilters": "true"}
+    answers = spark.run("filtered", options=pushed, conditions=[each for each, *_ in asked])
+    for (condition, is_wanted, most), (found, travelled) in zip(asked, answers, strict=True):
+        wanted = sorted(number for number, row in rows.items() if is_wanted(number, row))
+        assert sorted(map(int, found)) == wanted, condition
+        assert travelled <= most, condition
+
+
+def test_filters_are_pushed_where_spark_does_it(spark: Driver, options: dict[str, str]) -> None:
+    error = spark.error("rows", options=options | {"pushFilters": "true"})
+    assert "spark.sql.python.filterPushdown.enabled" in error

@@ -308,3 +308,26 @@ def test_a_caller_that_hangs_up_leaves_nothing_behind(served: Served) -> None:
     served.cluster.pass_ms(200)
     state = served.cluster.node("n1").state
     assert (served.under_way, state.scanned_bytes, state.streams) == (0, 0, {})
+
+
+def test_some_routes_may_be_asked_for(served: Served) -> None:
+    [chunk] = served.read(end=60, routes=pb.Routes(routing_keys=[b"s"], exchanges=[b""]))
+    assert texts_of([chunk]) == bodies(0, 60)
+    assert [(each.first, each.last) for each in chunk.looked] == [(0, 59)]
+    [nothing] = served.read(end=60, routes=pb.Routes(routing_key_prefixes=[b"t"]))
+    assert (texts_of([nothing]), nothing.next) == ([], 60)
+    [all_of_them] = served.read(end=60)
+    assert not all_of_them.looked
+
+
+@pytest.mark.parametrize("name", ["exchanges", "routing_keys", "routing_key_prefixes"])
+@pytest.mark.parametrize(
+    ("names", "sentence"),
+    [([b"x"] * 65, "routes: 65 names: at most 64"), ([b"x" * 256], "routes: a name of 256 bytes")],
+)
+def test_more_names_than_are_looked_for_are_refused(
+    served: Served, name: str, names: list[bytes], sentence: str
+) -> None:
+    refusal = served.refusal(routes=pb.Routes(**{name: names}))
+    assert refusal.code == grpc.StatusCode.INVALID_ARGUMENT
+    assert sentence in str(refusal)

@@ -7,6 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fedq.amqp.methods import QueueDelete, QueueDeleteOk
+from fedq.amqp.route_filtering import RouteFilter
 from fedq.amqp.values import TableValue
 from fedq.core.ids import NodeId, QueueKey
 from fedq.core.message import split
@@ -36,14 +37,18 @@ MORE_THAN_ALL = 1 << 20
 class Asked:
     """A scan of the stream "s" in offsets, and what it hears."""
 
-    def __init__(self, cluster: Cluster, begin: int, end: int, size: int, name: str = "n1") -> None:
+    def __init__(
+        self, cluster: Cluster, begin: int, end: int, size: int, name: str = "n1",
+        wanted: RouteFilter | None = None,
+    ) -> None:  # fmt: skip
         self.cluster = cluster
         self.host = cluster.hosts[NodeId(name)]
         found = StreamView(cluster.node(name)).fragment(KEY, 0)
         assert found is not None
         self.base = found[1]
         self.heard: list[Scanned | None] = []
-        self.scan = Scan(found[0], self.base + begin, self.base + end, size, self.heard.append)
+        begin, end = self.base + begin, self.base + end
+        self.scan = Scan(found[0], begin, end, size, self.heard.append, wanted)
         self.host.inbox.append(lambda node: node.streams.scanning.on_asked(KEY, self.scan))
 
     def done(self) -> None:

@@ -1,0 +1,31 @@
+"""How long somebody goes on trying, with pauses that grow; `PipelineError` when it was too long."""
+
+import time
+from typing import Final
+
+from fedq.pipeline.failure import PipelineError
+
+#: Between two attempts, at first and at most.
+_PAUSE_S: Final = 0.1
+_PAUSE_MAX_S: Final = 2.0
+
+
+class Patience:
+    """How long somebody goes on trying since something came last."""
+
+    def __init__(self, seconds: float) -> None:
+        self._seconds = seconds
+        self._pause_s = _PAUSE_S
+        self._since = time.monotonic()
+
+    def reset(self) -> None:
+        """Something has come."""
+        self._pause_s = _PAUSE_S
+        self._since = time.monotonic()
+
+    def wait(self, reason: str) -> None:
+        """Waits a while; raises PipelineError with the reason when it has been too long."""
+        if time.monotonic() - self._since + self._pause_s > self._seconds:
+            raise PipelineError(f"{reason} (tried for {self._seconds:g} s: retryTimeout)")
+        time.sleep(self._pause_s)
+        self._pause_s = min(2 * self._pause_s, _PAUSE_MAX_S)

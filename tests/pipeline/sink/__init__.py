@@ -1,0 +1,1 @@
+"""Tests of what publishes rows, without Spark."""
