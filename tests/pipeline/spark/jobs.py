@@ -4,9 +4,19 @@ They run in a process of their own (`tests.pipeline.spark.driver`), as those of 
 """
 
 import json
+import os
+import signal
+from pathlib import Path
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
+
+from fedq.pipeline.jobs.archive.archive import ArchivePlan
+from fedq.pipeline.jobs.archive.archive import archive as run_archive
+from fedq.pipeline.jobs.archive.layout import PARTITIONS, table_path
+from fedq.pipeline.jobs.kit.progress import Reached, alone, go_on
+from fedq.pipeline.jobs.kit.source import source_of
+from fedq.pipeline.jobs.kit.table import Table
 
 Options = dict[str, str]
 
@@ -69,7 +79,36 @@ def written(spark: SparkSession, place: str) -> list[str]:
     return [row[0] for row in spark.read.parquet(f"{place}/out").select("text").collect()]
 
 
+def ending(step: str, how: str) -> Reached:
+    """Ends the process, or the job, at a step; "" is none."""
+
+    def reached(at: str) -> None:
+        if at != step:
+            return
+        if how == "kill":
+            os.kill(os.getpid(), signal.SIGKILL)
+        raise RuntimeError(f"ended {step}")
+
+    return reached if step else go_on
+
+
+def archive(
+    spark: SparkSession, options: Options, place: str, batch_rows: int = 1_000,
+    end_at: str = "", how: str = "raise",
+) -> dict[str, Any]:  # fmt: skip
+    plan = ArchivePlan(source_of(options), Path(place), None, batch_rows, kept_s=3_600)
+    return run_archive(spark, plan, alone(), ending(end_at, how)).as_json()
+
+
+def compact(spark: SparkSession, place: str, stream: str, end_at: str = "") -> int:
+    """Puts all small files of an archive together; how many there were."""
+    table = Table(table_path(Path(place), stream), PARTITIONS, ending(end_at, "raise"))
+    return table.compact(spark, lambda partition: True)
+
+
 JOBS = {
     each.__name__: each
-    for each in (rows, texts, schema, partitions, begin, failure, follow, written)
-}
+    for each in (
+        rows, texts, schema, partitions, begin, failure, follow, written, archive, compact
+    )
+}  # fmt: skip
