@@ -73,14 +73,14 @@ def archive_stream(
     say(
         done.as_json(),
         f"{done.rows:,} rows archived; {done.stream} has {done.table_rows:,} in "
-        f"{done.table_files:,} files, {size(done.table_bytes)}, below {_shown(directory)}",
+        f"{done.table_files:,} files, {size(done.table_bytes)}: look at {_shown(done.page)}",
         json,
     )
     if done.interrupted and follow is None:
         raise typer.Exit(INTERRUPTED)
 
 
-def _shown(path: Path) -> str:
+def _shown(text: str) -> str:
     """A path as short as it can be said."""
-    here = Path.cwd()
+    path, here = Path(text), Path.cwd()
     return str(path.relative_to(here)) if path.is_relative_to(here) else str(path)

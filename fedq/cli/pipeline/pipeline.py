@@ -8,7 +8,7 @@ import os
 
 import typer
 
-from fedq.cli.pipeline import archive
+from fedq.cli.pipeline import archive, replay
 from fedq.cli.pipeline.options import PathOption, Place, StreamOption, UrlOption, VhostOption
 from fedq.cli.terminal.failure import UNWELL, USAGE, CommandError, reporting
 from fedq.cli.terminal.options import JsonOption
@@ -20,6 +20,7 @@ from fedq.pipeline.options import ReadOptions, read_options
 app = typer.Typer(no_args_is_help=True, help="Streams as tables of Spark.", rich_markup_mode=None)
 
 app.command("archive")(archive.archive_stream)
+app.command("replay")(replay.replay_archive)
 
 
 @app.command("doctor")

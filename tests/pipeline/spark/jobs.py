@@ -7,6 +7,7 @@ import json
 import os
 import signal
 from pathlib import Path
+from threading import Event
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
@@ -14,9 +15,12 @@ from pyspark.sql import DataFrame, SparkSession
 from fedq.pipeline.jobs.archive.archive import ArchivePlan
 from fedq.pipeline.jobs.archive.archive import archive as run_archive
 from fedq.pipeline.jobs.archive.layout import PARTITIONS, table_path
-from fedq.pipeline.jobs.kit.progress import Reached, alone, go_on
+from fedq.pipeline.jobs.kit.progress import Reached, Watch, alone, go_on, unheard
 from fedq.pipeline.jobs.kit.source import source_of
 from fedq.pipeline.jobs.kit.table import Table
+from fedq.pipeline.jobs.replay.replay import ReplayPlan
+from fedq.pipeline.jobs.replay.replay import replay as run_replay
+from fedq.pipeline.jobs.replay.selection import Selection
 
 Options = dict[str, str]
 
@@ -106,9 +110,31 @@ def compact(spark: SparkSession, place: str, stream: str, end_at: str = "") -> i
     return table.compact(spark, lambda partition: True)
 
 
+class EventAfter(Event):
+    """An event that is set once it was looked at so often."""
+
+    def __init__(self, looks: int) -> None:
+        super().__init__()
+        self._left = looks
+
+    def is_set(self) -> bool:
+        self._left -= 1
+        return self._left <= 0
+
+
+def replay(
+    spark: SparkSession, archive: str, stream: str, exchange: str, url: str, place: str,
+    keys: str = "#", end: str = "", stop_after: int = 1 << 62,
+) -> dict[str, Any]:  # fmt: skip
+    wanted = Selection(archive, stream, exchange, keys, "", end, "test")
+    plan = ReplayPlan(Path(place), wanted, tuple(url.split(",")))
+    return run_replay(spark, plan, Watch(unheard, EventAfter(stop_after))).as_json()
+
+
 JOBS = {
     each.__name__: each
     for each in (
-        rows, texts, schema, partitions, begin, failure, follow, written, archive, compact
+        rows, texts, schema, partitions, begin, failure, follow, written, archive, compact,
+        replay,
     )
 }  # fmt: skip

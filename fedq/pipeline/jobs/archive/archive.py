@@ -4,6 +4,7 @@ Inputs: a session, a source, a directory. Output: a table (`fedq.pipeline.jobs.k
 was done. A run that ends, however it does, is gone on with by the next one.
 """
 
+import time
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -12,8 +13,10 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.functions import date_format
 
 from fedq.pipeline.jobs.archive.layout import JOB, PARTITIONS, is_closed, table_path
+from fedq.pipeline.jobs.archive.page import page_of
 from fedq.pipeline.jobs.kit.directory import claim, held
 from fedq.pipeline.jobs.kit.following import Pace, follow
+from fedq.pipeline.jobs.kit.output import PAGE, write_page
 from fedq.pipeline.jobs.kit.progress import Progress, Reached, Watch, go_on
 from fedq.pipeline.jobs.kit.source import Source, rows_behind
 from fedq.pipeline.jobs.kit.table import FILE_BYTES, Table
@@ -47,6 +50,7 @@ class Archived:
     table_rows: int
     table_files: int
     table_bytes: int
+    page: str
     #: Whether it was asked to end before it was done.
     interrupted: bool
 
@@ -76,6 +80,7 @@ def archive(
             watch.report(Progress("compacting"))
             compacted += table.compact(spark, lambda each: is_closed(each, table.snapshot))
             table.forget_replaced(plan.kept_s)
+            write_page(path / PAGE, page_of(plan.source.stream, table.snapshot, time.time()))
 
         pace = Pace(plan.every_s, plan.batch_rows, tidy)
         rows = follow(spark, plan.source, table, rows_of, pace, watch, "archiving", behind)
@@ -84,7 +89,7 @@ def archive(
         now = table.snapshot
         return Archived(
             plan.source.stream, rows, compacted, now.rows, len(now.files), now.size,
-            watch.stop.is_set(),
+            str(path / PAGE), watch.stop.is_set(),
         )  # fmt: skip
 
 
