@@ -18,7 +18,7 @@ from fedq.cli.pipeline.options import (
     UrlOption,
     VhostOption,
 )
-from fedq.cli.pipeline.running import INTERRUPTED, run_on_spark, telling
+from fedq.cli.pipeline.running import INTERRUPTED, run_on_spark, shown, telling
 from fedq.cli.terminal.failure import reporting
 from fedq.cli.terminal.options import JsonOption
 from fedq.cli.terminal.screen import say, size
@@ -73,14 +73,8 @@ def archive_stream(
     say(
         done.as_json(),
         f"{done.rows:,} rows archived; {done.stream} has {done.table_rows:,} in "
-        f"{done.table_files:,} files, {size(done.table_bytes)}: look at {_shown(done.page)}",
+        f"{done.table_files:,} files, {size(done.table_bytes)}: look at {shown(Path(done.page))}",
         json,
     )
     if done.interrupted and follow is None:
         raise typer.Exit(INTERRUPTED)
-
-
-def _shown(text: str) -> str:
-    """A path as short as it can be said."""
-    path, here = Path(text), Path.cwd()
-    return str(path.relative_to(here)) if path.is_relative_to(here) else str(path)

@@ -86,3 +86,9 @@ def text_of(progress: Progress) -> str:
         return progress.phase
     of = f" of about {progress.of:,}" if progress.of > progress.rows else ""
     return f"{progress.phase}: {progress.rows:,}{of} rows ({progress.rows_per_second:,.0f}/s)"
+
+
+def shown(path: Path) -> str:
+    """A path as short as it can be said."""
+    here = Path.cwd()
+    return str(path.relative_to(here)) if path.is_relative_to(here) else str(path)

@@ -6,6 +6,7 @@ They run in a process of their own (`tests.pipeline.spark.driver`), as those of 
 import json
 import os
 import signal
+from datetime import UTC, datetime
 from pathlib import Path
 from threading import Event
 from typing import Any
@@ -21,6 +22,9 @@ from fedq.pipeline.jobs.kit.table import Table
 from fedq.pipeline.jobs.replay.replay import ReplayPlan
 from fedq.pipeline.jobs.replay.replay import replay as run_replay
 from fedq.pipeline.jobs.replay.selection import Selection
+from fedq.pipeline.jobs.traffic.rollup import merged, rolled_up
+from fedq.pipeline.jobs.traffic.traffic import TrafficPlan
+from fedq.pipeline.jobs.traffic.traffic import traffic as run_traffic
 
 Options = dict[str, str]
 
@@ -131,10 +135,50 @@ def replay(
     return run_replay(spark, plan, Watch(unheard, EventAfter(stop_after))).as_json()
 
 
+def traffic(
+    spark: SparkSession, options: Options, place: str, end_at: str = "", lateness_s: int = 120
+) -> Any:
+    plan = TrafficPlan(source_of(options), Path(place), lateness_s=lateness_s)
+    found = run_traffic(spark, plan, alone(), ending(end_at, "raise"))
+    return json.loads(json.dumps(found.as_json()))
+
+
+def _parts(
+    spark: SparkSession, batches: list[list[list[Any]]], keys_max: int, complete_s: int
+) -> DataFrame:
+    """The parts of batches of rows, each rolled up alone, added up."""
+    complete = datetime.fromtimestamp(complete_s, UTC) if complete_s else None
+    parts: DataFrame | None = None
+    for rows in batches:
+        names = "fragment int, offset bigint, at bigint, exchange string, routing_key string, n int"
+        table = spark.createDataFrame([tuple(row) for row in rows], names).selectExpr(
+            "*", "timestamp_seconds(at) AS timestamp", "cast(repeat('x', n) AS binary) AS body"
+        )
+        part = rolled_up(table, keys_max, complete)
+        parts = part if parts is None else parts.unionByName(part)
+    assert parts is not None, "there is a batch"
+    return merged(parts)
+
+
+def rollup(
+    spark: SparkSession, batches: list[list[list[Any]]], keys_max: int, complete_s: int = 0
+) -> list[dict[str, Any]]:
+    parts = _parts(spark, batches, keys_max, complete_s)
+    parts = parts.selectExpr("unix_seconds(minute) AS minute_s", "*").drop("minute", "sizes")
+    return [row.asDict() for row in parts.drop("other_keys").collect()]
+
+
+def rollup_half(spark: SparkSession, batches: list[list[list[Any]]], keys_max: int) -> int:
+    """The median of sizes by the sketches."""
+    sizes = _parts(spark, batches, keys_max, 0).selectExpr("kll_merge_agg_bigint(sizes) AS sizes")
+    [row] = sizes.selectExpr("kll_sketch_get_quantile_bigint(sizes, 0.5D)").collect()
+    return int(row[0])
+
+
 JOBS = {
     each.__name__: each
     for each in (
         rows, texts, schema, partitions, begin, failure, follow, written, archive, compact,
-        replay,
+        replay, traffic, rollup, rollup_half,
     )
 }  # fmt: skip
