@@ -6,6 +6,7 @@ They run in a process of their own (`tests.pipeline.spark.driver`), as those of 
 import json
 import os
 import signal
+from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
 from threading import Event
@@ -16,6 +17,13 @@ from pyspark.sql import DataFrame, SparkSession
 from fedq.pipeline.jobs.archive.archive import ArchivePlan
 from fedq.pipeline.jobs.archive.archive import archive as run_archive
 from fedq.pipeline.jobs.archive.layout import PARTITIONS, table_path
+from fedq.pipeline.jobs.audit.audit import AuditPlan
+from fedq.pipeline.jobs.audit.audit import audit as run_audit
+from fedq.pipeline.jobs.audit.audit import judge as run_judge
+from fedq.pipeline.jobs.audit.audit import survey as run_survey
+from fedq.pipeline.jobs.audit.events import SCHEMA
+from fedq.pipeline.jobs.audit.ranges import with_process
+from fedq.pipeline.jobs.audit.rules import Tolerance
 from fedq.pipeline.jobs.kit.progress import Reached, Watch, alone, go_on, unheard
 from fedq.pipeline.jobs.kit.source import source_of
 from fedq.pipeline.jobs.kit.table import Table
@@ -175,10 +183,32 @@ def rollup_half(spark: SparkSession, batches: list[list[list[Any]]], keys_max: i
     return int(row[0])
 
 
+def _events(spark: SparkSession, events: list[dict[str, Any]]) -> DataFrame:
+    names = [each.split()[0] for each in SCHEMA.split(", ")]
+    rows = [tuple(event.get(name) for name in names) for event in events]
+    return spark.createDataFrame(rows, SCHEMA)
+
+
+def judge(spark: SparkSession, events: list[dict[str, Any]]) -> Any:
+    verdict = run_judge(_events(spark, events), Tolerance(), alone())[1]
+    return json.loads(json.dumps(verdict.as_json()))
+
+
+def survey(spark: SparkSession, events: list[dict[str, Any]]) -> dict[str, Any]:
+    """What a table of events is known to have, and not to have."""
+    return asdict(run_survey(with_process(_events(spark, events)))[0])
+
+
+def audit(spark: SparkSession, options: Options, place: str) -> Any:
+    verdict = run_audit(spark, AuditPlan(source_of(options), Path(place)), alone())
+    return json.loads(json.dumps(verdict.as_json()))
+
+
 JOBS = {
     each.__name__: each
     for each in (
         rows, texts, schema, partitions, begin, failure, follow, written, archive, compact,
         replay, traffic, rollup, rollup_half,
+        judge, survey, audit,
     )
 }  # fmt: skip
