@@ -8,7 +8,7 @@ import os
 
 import typer
 
-from fedq.cli.pipeline import archive, audit, replay, traffic
+from fedq.cli.pipeline import archive, audit, fanout, replay, traffic
 from fedq.cli.pipeline.options import PathOption, Place, StreamOption, UrlOption, VhostOption
 from fedq.cli.terminal.failure import UNWELL, USAGE, CommandError, reporting
 from fedq.cli.terminal.options import JsonOption
@@ -22,6 +22,7 @@ app = typer.Typer(no_args_is_help=True, help="Streams as tables of Spark.", rich
 app.command("archive")(archive.archive_stream)
 app.command("replay")(replay.replay_archive)
 app.command("traffic")(traffic.roll_up_traffic)
+app.command("fanout")(fanout.put_fanouts_together)
 app.command("audit")(audit.audit_trace)
 
 

@@ -24,6 +24,7 @@ from fedq.pipeline.jobs.audit.audit import survey as run_survey
 from fedq.pipeline.jobs.audit.events import SCHEMA
 from fedq.pipeline.jobs.audit.ranges import with_process
 from fedq.pipeline.jobs.audit.rules import Tolerance
+from fedq.pipeline.jobs.fanout.fanout import fanout as run_fanout
 from fedq.pipeline.jobs.kit.progress import Reached, Watch, alone, go_on, unheard
 from fedq.pipeline.jobs.kit.source import source_of
 from fedq.pipeline.jobs.kit.table import Table
@@ -204,11 +205,16 @@ def audit(spark: SparkSession, options: Options, place: str) -> Any:
     return json.loads(json.dumps(verdict.as_json()))
 
 
+def fanout(spark: SparkSession, files: list[str], place: str) -> Any:
+    found = run_fanout(spark, [Path(each) for each in files], Path(place))
+    return json.loads(json.dumps(found.as_json()))
+
+
 JOBS = {
     each.__name__: each
     for each in (
         rows, texts, schema, partitions, begin, failure, follow, written, archive, compact,
         replay, traffic, rollup, rollup_half,
-        judge, survey, audit,
+        judge, survey, audit, fanout,
     )
 }  # fmt: skip
