@@ -19,8 +19,8 @@ WIDTH: Final = 860
 _HEIGHT: Final = 260
 _LEFT, _RIGHT, _TOP, _BOTTOM = 64, 16, 26, 30
 _BAR: Final = 22
-_NAME_WIDTH: Final = 250
-_NAME_MAX: Final = 40
+_NAME_WIDTH: Final = 320
+_NAME_MAX: Final = 46
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,11 +153,12 @@ def _draw_grid(plane: _Plane, x: Axis, is_time: bool) -> None:
     for each in across:
         at = plane.x_of(each)
         plane.parts.append(_rule(at, bottom, at, bottom + 4))
-        plane.parts.append(_text(at, bottom + 18, x.words(each), "middle", faint=True))
+        side = "end" if at > WIDTH - 2 * _RIGHT else "middle"
+        plane.parts.append(_text(at, bottom + 18, x.words(each), side, faint=True))
     if plane.y.title:
         plane.parts.append(_text(_LEFT, _TOP - 12, plane.y.title, faint=True))
     if x.title:
-        plane.parts.append(_text(WIDTH - _RIGHT, bottom - 6, x.title, "end", faint=True))
+        plane.parts.append(_text(WIDTH - _RIGHT, _TOP - 12, f"{x.title} →", "end", faint=True))
 
 
 def _draw_line(

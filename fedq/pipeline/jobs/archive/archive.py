@@ -75,16 +75,21 @@ def archive(
         behind = rows_behind(plan.source, table.snapshot.next, _BEHIND_RETRY_S)
         compacted = 0
 
+        def show() -> None:
+            write_page(path / PAGE, page_of(plan.source.stream, table.snapshot, time.time()))
+
         def tidy() -> None:
             nonlocal compacted
             watch.report(Progress("compacting"))
             compacted += table.compact(spark, lambda each: is_closed(each, table.snapshot))
             table.forget_replaced(plan.kept_s)
-            write_page(path / PAGE, page_of(plan.source.stream, table.snapshot, time.time()))
+            show()
 
         pace = Pace(plan.every_s, plan.batch_rows, tidy)
         rows = follow(spark, plan.source, table, rows_of, pace, watch, "archiving", behind)
-        if not watch.stop.is_set():
+        if watch.stop.is_set():
+            show()
+        else:
             tidy()
         now = table.snapshot
         return Archived(

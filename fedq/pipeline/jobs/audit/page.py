@@ -1,5 +1,6 @@
 """The page of an audit: verdicts, what was judged, and each message that refutes a promise."""
 
+from itertools import pairwise
 from typing import Final
 
 from fedq.pipeline.jobs.audit.verdict import PROMISES, Verdict
@@ -79,7 +80,7 @@ def _activity(found: Verdict) -> Section:
     for _, kind, count in found.activity:
         totals[kind] = totals.get(kind, 0) + count
     shown = sorted(totals, key=lambda kind: -totals[kind])[:_LINES_MAX]
-    times = sorted({at for at, _, _ in found.activity})
+    times = _steps(sorted({at for at, _, _ in found.activity}))
     counts = {(at, kind): count for at, kind, count in found.activity}
     series = [
         Series(kind, [(at / 1_000, float(counts.get((at, kind), 0))) for at in times])
@@ -90,3 +91,11 @@ def _activity(found: Verdict) -> Section:
         "What happened", "Events in the trace, by when they were seen; an event is a run.",
         lines(series, Axis("events", short)), Table(("BEGINS", "KIND", "#EVENTS"), rows),
     )  # fmt: skip
+
+
+def _steps(times: list[int]) -> list[int]:
+    """The stretches from the first to the last, those in which nothing happened among them."""
+    if len(times) < 2:
+        return times
+    step = min(later - earlier for earlier, later in pairwise(times))
+    return list(range(times[0], times[-1] + 1, step))

@@ -8,7 +8,7 @@ anew, since the table knows what it has.
 import json
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final, TypeAlias
 
 from pyspark.sql import DataFrame, SparkSession
@@ -44,13 +44,17 @@ def follow(
 ) -> int:  # fmt: skip
     """Runs the query; returns how many rows it appended. Raises what its batches raise."""
     appended = 0
+    failed: list[Exception] = []
     began_s = kept_s = time.monotonic()
 
     def on_batch(batch: DataFrame, number: int) -> None:
         nonlocal appended, kept_s
-        appended += table.append(make(table.fresh(batch)))
-        passed_s = time.monotonic() - began_s
-        watch.report(Progress(phase, appended, of, appended / passed_s if passed_s else 0.0))
+        try:
+            appended += table.append(make(table.fresh(batch)))
+        except Exception as error:
+            # Java gets few words of it: it searches them with patterns that a long text overflows.
+            failed.append(error)
+            raise RuntimeError("the batch has failed") from None
         if pace.every_s is not None and time.monotonic() - kept_s >= pace.upkeep_every_s:
             pace.upkeep()
             kept_s = time.monotonic()
@@ -74,9 +78,25 @@ def follow(
         .trigger(**trigger)
         .start()
     )
+    told, read = Progress(phase, 0, of), dict[int, int]()
     try:
         while not query.awaitTermination(_LOOK_S) and not watch.stop.is_set():
-            pass
+            _tell(query, read, told, began_s, watch)
+    except Exception:
+        # What was asked to end may end in the middle of a batch: then that is not committed.
+        if not watch.stop.is_set():
+            if failed:
+                raise failed[0] from None
+            raise
     finally:
         query.stop()
+    _tell(query, read, told, began_s, watch)
     return appended
+
+
+def _tell(query: Any, read: dict[int, int], told: Progress, began_s: float, watch: Watch) -> None:
+    """Reports how many rows a query has read; `read`: those of each batch that it told of."""
+    read |= {each["batchId"]: each["numInputRows"] for each in query.recentProgress}
+    rows = sum(read.values())
+    passed_s = time.monotonic() - began_s
+    watch.report(replace(told, rows=rows, rows_per_second=rows / passed_s))

@@ -64,7 +64,8 @@ def session(name: str, master: str, log: Path, stop: Event) -> Iterator[Any]:
     for key, value in settings.items():
         builder = builder.config(key, value)
     try:
-        spark = builder.getOrCreate()
+        with _words_to(log):
+            spark = builder.getOrCreate()
     except Exception as error:
         # Java's own words, of whatever kind: there is nobody else to tell them.
         raise sentence_of(str(error), str(log)) from error
@@ -81,6 +82,21 @@ def session(name: str, master: str, log: Path, stop: Event) -> Iterator[Any]:
         raise
     finally:
         spark.stop()
+
+
+@contextmanager
+def _words_to(log: Path) -> Iterator[None]:
+    """What is said on stderr by Java, and by the processes that it starts, goes to the log."""
+    sys.stderr.flush()
+    mine = os.dup(2)
+    file = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+    try:
+        os.dup2(file, 2)
+        yield
+    finally:
+        os.dup2(mine, 2)
+        os.close(file)
+        os.close(mine)
 
 
 @contextmanager

@@ -1,0 +1,1 @@
+"""What the pipeline's jobs take on large streams."""
