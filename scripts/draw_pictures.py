@@ -17,6 +17,9 @@ from xml.sax.saxutils import escape
 import rooms_picture
 
 ROOT: Final = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT))
+import page_picture  # noqa: E402 (finds fedq from here on)
+
 TARGET: Final = ROOT / "docs" / "pictures"
 #: The name that XML gives to SVG; put together, because it is a name and leads nowhere.
 NAMESPACE: Final = "http:" + "//www.w3.org/2000/svg"
@@ -234,6 +237,7 @@ FAILOVER: Final[tuple[Step, ...]] = (
 def draw_all() -> dict[str, str]:
     """File name -> text of every picture."""
     return {
+        "page.svg": page_picture.draw_page(NAMESPACE),
         "queue.svg": draw_queue(),
         "floors.svg": draw_floors(),
         "rooms.svg": draw_node(),

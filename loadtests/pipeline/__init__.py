@@ -1,1 +1,1 @@
-"""How fast Spark writes to a node and reads from it, each beside what it is compared with."""
+"""How fast Spark writes to nodes and reads from them, and what the jobs of the pipeline take."""

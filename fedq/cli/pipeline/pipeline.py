@@ -5,10 +5,11 @@ nothing, 4 something is wrong, and the line about it says what to do.
 """
 
 import os
-from typing import Annotated
 
 import typer
 
+from fedq.cli.pipeline import archive, audit, fanout, replay, traffic
+from fedq.cli.pipeline.options import PathOption, Place, StreamOption, UrlOption, VhostOption
 from fedq.cli.terminal.failure import UNWELL, USAGE, CommandError, reporting
 from fedq.cli.terminal.options import JsonOption
 from fedq.cli.terminal.screen import console, print_json, table
@@ -18,25 +19,11 @@ from fedq.pipeline.options import ReadOptions, read_options
 
 app = typer.Typer(no_args_is_help=True, help="Streams as tables of Spark.", rich_markup_mode=None)
 
-UrlOption = Annotated[
-    str | None,
-    typer.Option(
-        "--url",
-        metavar="URLS",
-        envvar="FEDQ_PIPELINE_URL",
-        help="Admin ports of the nodes, as the option `url` of a read: "
-        "fedq://USER:PASSWORD@HOST:PORT, several with commas.",
-        show_default=False,
-    ),
-]
-StreamOption = Annotated[
-    str | None,
-    typer.Option("--stream", metavar="NAME", help="The stream to look at.", show_default=False),
-]
-VhostOption = Annotated[
-    str, typer.Option("--vhost", metavar="NAME", help="The stream's virtual host.")
-]
-PathOption = Annotated[str, typer.Option(metavar="FILE", help="For fedqs://, in PEM.")]
+app.command("archive")(archive.archive_stream)
+app.command("replay")(replay.replay_archive)
+app.command("traffic")(traffic.roll_up_traffic)
+app.command("fanout")(fanout.put_fanouts_together)
+app.command("audit")(audit.audit_trace)
 
 
 @app.command("doctor")
@@ -75,10 +62,7 @@ def _options(
     """The options of a read, if one is to be looked at."""
     if url is None and stream is None:
         return None
-    given = {"url": url or "", "stream": stream or "", "vhost": vhost}
-    names = ("tls.authority", "tls.certificate", "tls.key")
-    given |= {name: path for name, path in zip(names, files, strict=True) if path}
     try:
-        return read_options(given, is_streaming=False)
+        return read_options(Place(url, stream, vhost, files).options(), is_streaming=False)
     except OptionError as error:
         raise CommandError(str(error), USAGE) from error

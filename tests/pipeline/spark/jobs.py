@@ -4,9 +4,36 @@ They run in a process of their own (`tests.pipeline.spark.driver`), as those of 
 """
 
 import json
+import os
+import signal
+from dataclasses import asdict
+from datetime import UTC, datetime
+from pathlib import Path
+from threading import Event
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
+
+from fedq.pipeline.jobs.archive.archive import ArchivePlan
+from fedq.pipeline.jobs.archive.archive import archive as run_archive
+from fedq.pipeline.jobs.archive.layout import PARTITIONS, table_path
+from fedq.pipeline.jobs.audit.audit import AuditPlan
+from fedq.pipeline.jobs.audit.audit import audit as run_audit
+from fedq.pipeline.jobs.audit.audit import judge as run_judge
+from fedq.pipeline.jobs.audit.audit import survey as run_survey
+from fedq.pipeline.jobs.audit.events import SCHEMA
+from fedq.pipeline.jobs.audit.ranges import with_process
+from fedq.pipeline.jobs.audit.rules import Tolerance
+from fedq.pipeline.jobs.fanout.fanout import fanout as run_fanout
+from fedq.pipeline.jobs.kit.progress import Reached, Watch, alone, go_on, unheard
+from fedq.pipeline.jobs.kit.source import source_of
+from fedq.pipeline.jobs.kit.table import Table
+from fedq.pipeline.jobs.replay.replay import ReplayPlan
+from fedq.pipeline.jobs.replay.replay import replay as run_replay
+from fedq.pipeline.jobs.replay.selection import Selection
+from fedq.pipeline.jobs.traffic.rollup import merged, rolled_up
+from fedq.pipeline.jobs.traffic.traffic import TrafficPlan
+from fedq.pipeline.jobs.traffic.traffic import traffic as run_traffic
 
 Options = dict[str, str]
 
@@ -126,10 +153,129 @@ def forwarded(spark: SparkSession, name: str) -> list[int]:
     return [each["numInputRows"] for each in query.recentProgress if each["numInputRows"]]
 
 
+def ending(step: str, how: str) -> Reached:
+    """Ends the process, or the job, at a step; "" is none."""
+
+    def reached(at: str) -> None:
+        if at != step:
+            return
+        if how == "kill":
+            os.kill(os.getpid(), signal.SIGKILL)
+        raise RuntimeError(f"ended {step}")
+
+    return reached if step else go_on
+
+
+def archive(
+    spark: SparkSession, options: Options, place: str, batch_rows: int = 1_000,
+    end_at: str = "", how: str = "raise",
+) -> dict[str, Any]:  # fmt: skip
+    plan = ArchivePlan(source_of(options), Path(place), None, batch_rows, kept_s=3_600)
+    return run_archive(spark, plan, alone(), ending(end_at, how)).as_json()
+
+
+def compact(spark: SparkSession, place: str, stream: str, end_at: str = "") -> int:
+    """Puts all small files of an archive together; how many there were."""
+    table = Table(table_path(Path(place), stream), PARTITIONS, ending(end_at, "raise"))
+    return table.compact(spark, lambda partition: True)
+
+
+class EventAfter(Event):
+    """An event that is set once it was looked at so often."""
+
+    def __init__(self, looks: int) -> None:
+        super().__init__()
+        self._left = looks
+
+    def is_set(self) -> bool:
+        self._left -= 1
+        return self._left <= 0
+
+
+def replay(
+    spark: SparkSession, archive: str, stream: str, exchange: str, url: str, place: str,
+    keys: str = "#", end: str = "", stop_after: int = 1 << 62,
+) -> dict[str, Any]:  # fmt: skip
+    wanted = Selection(archive, stream, exchange, keys, "", end, "test")
+    plan = ReplayPlan(Path(place), wanted, tuple(url.split(",")))
+    return run_replay(spark, plan, Watch(unheard, EventAfter(stop_after))).as_json()
+
+
+def traffic(
+    spark: SparkSession, options: Options, place: str, end_at: str = "", lateness_s: int = 120
+) -> Any:
+    plan = TrafficPlan(source_of(options), Path(place), lateness_s=lateness_s)
+    found = run_traffic(spark, plan, alone(), ending(end_at, "raise"))
+    return json.loads(json.dumps(found.as_json()))
+
+
+def _parts(
+    spark: SparkSession, batches: list[list[list[Any]]], keys_max: int, complete_s: int
+) -> DataFrame:
+    """The parts of batches of rows, each rolled up alone, added up."""
+    complete = datetime.fromtimestamp(complete_s, UTC) if complete_s else None
+    parts: DataFrame | None = None
+    for rows in batches:
+        names = "fragment int, offset bigint, at bigint, exchange string, routing_key string, n int"
+        table = spark.createDataFrame([tuple(row) for row in rows], names).selectExpr(
+            "*", "timestamp_seconds(at) AS timestamp", "cast(repeat('x', n) AS binary) AS body"
+        )
+        part = rolled_up(table, keys_max, complete)
+        parts = part if parts is None else parts.unionByName(part)
+    assert parts is not None, "there is a batch"
+    return merged(parts)
+
+
+def rollup(
+    spark: SparkSession, batches: list[list[list[Any]]], keys_max: int, complete_s: int = 0
+) -> list[dict[str, Any]]:
+    parts = _parts(spark, batches, keys_max, complete_s)
+    parts = parts.selectExpr("unix_seconds(minute) AS minute_s", "*").drop("minute", "sizes")
+    return [row.asDict() for row in parts.drop("other_keys").collect()]
+
+
+def rollup_half(spark: SparkSession, batches: list[list[list[Any]]], keys_max: int) -> int:
+    """The median of sizes by the sketches."""
+    sizes = _parts(spark, batches, keys_max, 0).selectExpr("kll_merge_agg_bigint(sizes) AS sizes")
+    [row] = sizes.selectExpr("kll_sketch_get_quantile_bigint(sizes, 0.5D)").collect()
+    return int(row[0])
+
+
+def _events(spark: SparkSession, events: list[dict[str, Any]]) -> DataFrame:
+    names = [each.split()[0] for each in SCHEMA.split(", ")]
+    rows = [tuple(event.get(name) for name in names) for event in events]
+    return spark.createDataFrame(rows, SCHEMA)
+
+
+def judge(spark: SparkSession, events: list[dict[str, Any]]) -> Any:
+    verdict = run_judge(_events(spark, events), Tolerance(), alone())[1]
+    return json.loads(json.dumps(verdict.as_json()))
+
+
+def survey(spark: SparkSession, events: list[dict[str, Any]]) -> dict[str, Any]:
+    """What a table of events is known to have, and not to have."""
+    return asdict(run_survey(with_process(_events(spark, events)))[0])
+
+
+def audit(spark: SparkSession, options: Options, place: str) -> Any:
+    verdict = run_audit(spark, AuditPlan(source_of(options), Path(place)), alone())
+    return json.loads(json.dumps(verdict.as_json()))
+
+
+def fanout(spark: SparkSession, files: list[str], place: str) -> Any:
+    found = run_fanout(spark, [Path(each) for each in files], Path(place))
+    return json.loads(json.dumps(found.as_json()))
+
+
 JOBS = {
     each.__name__: each
     for each in (
         rows, texts, filtered, schema, partitions, begin, failure, follow, written, publish,
         overwrite, forward, forwarded,
+
+
+        rows, texts, schema, partitions, begin, failure, follow, written, archive, compact,
+        replay, traffic, rollup, rollup_half,
+        judge, survey, audit, fanout,
     )
 }  # fmt: skip

@@ -1,0 +1,1 @@
+"""`fedq pipeline archive`: a stream as Parquet files, exactly once."""

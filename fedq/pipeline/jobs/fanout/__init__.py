@@ -1,0 +1,1 @@
+"""`fedq pipeline fanout`: how long subscribers waited, by nodes and their number."""

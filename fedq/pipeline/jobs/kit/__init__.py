@@ -1,0 +1,1 @@
+"""What all jobs are made of: directories, tables that a snapshot names, sessions, progress."""

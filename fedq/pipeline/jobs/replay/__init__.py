@@ -1,0 +1,1 @@
+"""`fedq pipeline replay`: rows of an archive, published again."""

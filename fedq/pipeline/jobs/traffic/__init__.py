@@ -1,0 +1,1 @@
+"""`fedq pipeline traffic`: what goes where, minute by minute."""

@@ -1,0 +1,1 @@
+"""Pages with charts in one file: no script, nothing from elsewhere, light and dark."""

@@ -1,0 +1,1 @@
+"""Jobs of the pipeline, as far as they need no Spark."""

@@ -1,0 +1,1 @@
+"""Pages and charts: text in, one document out."""
