@@ -2,8 +2,8 @@
 
 from typing import NamedTuple
 
-from fedq.journal.decoding import Outline
 from fedq.journal.events import Copy, Single
+from fedq.journal.payloads import Outline
 
 
 class Applied(NamedTuple):

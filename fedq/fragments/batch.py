@@ -5,7 +5,7 @@ from typing import Final
 from fedq.core.message import FLAG_PERSISTENT
 from fedq.core.ranges import Range, to_ranges
 from fedq.fragments.beginnings import SINGLE
-from fedq.journal.decoding import Outline
+from fedq.journal.payloads import Outline
 
 #: A batch of which less than one part in so many is left is read, so that its bytes can go.
 KEPT_MIN: Final = 8

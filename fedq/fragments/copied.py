@@ -15,7 +15,7 @@ from itertools import islice
 
 from fedq.core.ranges import Range
 from fedq.fragments.batch import KEPT_MIN, Batch
-from fedq.journal.decoding import Outline
+from fedq.journal.payloads import Outline
 
 
 class Copied:

@@ -25,7 +25,7 @@ from fedq.fragments.positions import Positions
 from fedq.fragments.stowed import StowedRanges, Stretch
 from fedq.fragments.tracked import oldest_persistent
 from fedq.fragments.unread import Unread, singles_of
-from fedq.journal.decoding import Outline, outlines
+from fedq.journal.decoding import outlines
 from fedq.journal.events import (
     ALL,
     Copy,
@@ -39,6 +39,7 @@ from fedq.journal.events import (
     Single,
 )
 from fedq.journal.notes import Notes, forget_between, forget_notes, take_notes
+from fedq.journal.payloads import Outline
 from fedq.journal.records import NOTE_CAME, NOTE_EXPIRES, NOTES_THAT_CHANGE
 from fedq.journal.steps import Steps
 

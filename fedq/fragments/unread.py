@@ -20,8 +20,8 @@ from fedq.core.message import FLAG_PERSISTENT
 from fedq.core.ranges import Range
 from fedq.fragments.batch import KEPT_MIN, Batch
 from fedq.fragments.copied import Copied
-from fedq.journal.decoding import Outline
 from fedq.journal.events import Copy, Enqueue, Group, Note, Single
+from fedq.journal.payloads import Outline
 from fedq.journal.records import NOTE_CAME
 
 

@@ -15,9 +15,10 @@ from fedq.core.ids import FragmentId, Incarnation, MapVersion, NodeId
 from fedq.core.suspects import LastWords, Stopped, Suspect
 from fedq.journal import records
 from fedq.journal.bodies import messages_in
-from fedq.journal.decoding import CorruptRecord, Outline, decode, outlines, scan, tracked
+from fedq.journal.decoding import CorruptRecord, decode, outlines, scan, tracked
 from fedq.journal.events import Copy, Enqueue, Record
 from fedq.journal.indexes import decode_index, encode_index
+from fedq.journal.payloads import Outline
 from fedq.journal.recovery import CorruptJournal, recover
 from fedq.journal.segments import SegmentPlan
 from fedq.shell.disk import stopped

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from fedq.core.ids import Incarnation, NodeId, Origin
 from fedq.core.message import FLAG_PERSISTENT
 from fedq.fragments.unread import Unread
-from fedq.journal.decoding import Outline
+from fedq.journal.payloads import Outline
 
 ORIGIN = Origin(NodeId("n1"), Incarnation(1))
 #: Bytes before the messages: those of the record they came in.

@@ -77,14 +77,9 @@ class Run:
         self.numbers = Numbers()
         hosts = self.cluster.hosts
         self.faults = Faults(
-            self.world,
-            plan.faults,
-            hosts,
-            self.cluster.net,
-            self.ledger,
-            self.is_whole,
+            self.world, plan.faults, hosts, self.cluster.net, self.ledger, self.is_whole,
             self.cluster.raft.on_directory_lost,
-        )
+        )  # fmt: skip
         self.ledger.tells_alarms = plan.faults.full_every_us > 0
         self.faults.full.delays_matter = plan.policies is not None
         #: Where frames are lost, nothing is done within bounds.

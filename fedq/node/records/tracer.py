@@ -33,7 +33,7 @@ from fedq.wiring.cluster_map.state import MapState
 Fields: TypeAlias = dict[str, object]
 #: What stands beside positions, one for each: the names of fields, and their first numbers.
 Beside: TypeAlias = Mapping[str, int]
-#: How many ranges say what a fragment holds; and what a message may be in so many, at most.
+#: How many ranges say what a fragment holds, at most.
 STANDING_RANGES_MAX: Final = 1_000
 _NOTHING: Final[Beside] = {}
 
@@ -488,9 +488,8 @@ def _names_of(route: bytes) -> tuple[str, str]:
 
 
 def _shown(text: str) -> str:
-    if text.isascii():
-        return text
-    return text.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
+    data = text.encode("utf-8", "surrogateescape")
+    return text if text.isascii() else data.decode("utf-8", "replace")
 
 
 def _line(fields: Fields) -> bytes:

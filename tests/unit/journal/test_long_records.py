@@ -6,9 +6,10 @@ from collections.abc import Callable
 from fedq.core.ids import Incarnation, NodeId, Origin
 from fedq.core.limits import MIB
 from fedq.fragments.unread import Unread
-from fedq.journal.decoding import Outline, decode, outlines
+from fedq.journal.decoding import decode, outlines
 from fedq.journal.events import Enqueue
 from fedq.journal.marks import MARK_BYTES
+from fedq.journal.payloads import Outline
 from fedq.journal.records import encode_copy, encode_enqueue, encode_with_notes
 from fedq.journal.segments import SegmentPlan
 from tests.unit.journal.samples import ONE

@@ -29,8 +29,8 @@ from fedq.core.ids import NodeId
 from fedq.fragments.replica import Replica
 from fedq.fragments.unread import Unread
 from fedq.journal import folding, recovery
-from fedq.journal.decoding import Outline
 from fedq.journal.events import Enqueue
+from fedq.journal.payloads import Outline
 from fedq.wiring.cluster_map import declarations, operations
 from fedq.wiring.cluster_map import map as cluster_map
 from fedq.wiring.cluster_map.operations import DeclareQueue
