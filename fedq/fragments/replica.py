@@ -27,17 +27,8 @@ from fedq.fragments.tracked import oldest_persistent
 from fedq.fragments.unread import Unread, singles_of
 from fedq.journal.decoding import outlines
 from fedq.journal.events import (
-    ALL,
-    Copy,
-    Enqueue,
-    Group,
-    Note,
-    Publishers,
-    Readers,
-    Seen,
-    Settle,
-    Single,
-)
+    ALL, Copy, Enqueue, Group, Note, Publishers, Readers, Seen, Settle, Single,
+)  # fmt: skip
 from fedq.journal.notes import Notes, forget_between, forget_notes, take_notes
 from fedq.journal.payloads import Outline
 from fedq.journal.records import NOTE_CAME, NOTE_EXPIRES, NOTES_THAT_CHANGE
