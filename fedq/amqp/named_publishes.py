@@ -186,7 +186,8 @@ def _publisher_in(headers: FieldTable) -> str:
 
 def _sequence_in(headers: FieldTable) -> int:
     sequence = headers.get(SEQUENCE)
-    if not isinstance(sequence, int) or isinstance(sequence, bool | Timestamp):
+    # In this order: compiled, what is known to be an int is nothing else any more.
+    if isinstance(sequence, bool | Timestamp) or not isinstance(sequence, int):
         raise ValueError(
             f"header '{PUBLISHER}' without a '{SEQUENCE}' that is an integer: a publisher with a "
             "name says both in each message"
