@@ -33,8 +33,9 @@ from fedq.wiring.cluster_map.state import MapState
 Fields: TypeAlias = dict[str, object]
 #: What stands beside positions, one for each: the names of fields, and their first numbers.
 Beside: TypeAlias = Mapping[str, int]
-#: How many ranges say what a fragment holds; and what a message may be in so many, at most.
+#: How many ranges say what a fragment holds; and how many that are kept singly are looked at.
 STANDING_RANGES_MAX: Final = 1_000
+STANDING_SINGLES_MAX: Final = 10_000
 _NOTHING: Final[Beside] = {}
 
 
@@ -308,9 +309,16 @@ class Tracer:
         self.on_standing(fragment)
 
     def on_standing(self, fragment: Fragment) -> None:
-        """Says what a fragment holds."""
-        ranges = fragment.messages.ranges()
+        """Says what a fragment holds; of very many that are kept singly, only how many."""
+        if self._key_of(fragment.fragment_id) in self.targets:
+            return
+        tracked = fragment.tracked
         extra: Fields = {"amount": len(fragment.messages)}
+        if tracked is not None and len(tracked.messages) > STANDING_SINGLES_MAX:
+            extra["reason"] = "cut"
+            self._say(trace_records.STANDING, fragment.fragment_id, None, None, extra)
+            return
+        ranges = fragment.messages.ranges()
         if len(ranges) > STANDING_RANGES_MAX:
             ranges = ranges[:STANDING_RANGES_MAX]
             extra["reason"] = "cut"
@@ -382,6 +390,11 @@ class Tracer:
         if fragment >= READ:
             fragment = as_read(fragment)
         self._say(kind, fragment, ranges_of(positions), None, extra)
+
+    @property
+    def bytes_held(self) -> int:
+        """What waits to be written."""
+        return sum([writing.size for writing in self.writings]) + self.taps.size
 
     # --- lines -------------------------------------------------------------------------------
 
