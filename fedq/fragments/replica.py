@@ -27,8 +27,17 @@ from fedq.fragments.tracked import oldest_persistent
 from fedq.fragments.unread import Unread, singles_of
 from fedq.journal.decoding import outlines
 from fedq.journal.events import (
-    ALL, Copy, Enqueue, Group, Note, Publishers, Readers, Seen, Settle, Single,
-)  # fmt: skip
+    ALL,
+    Copy,
+    Enqueue,
+    Group,
+    Note,
+    Publishers,
+    Readers,
+    Seen,
+    Settle,
+    Single,
+)
 from fedq.journal.notes import Notes, forget_between, forget_notes, take_notes
 from fedq.journal.payloads import Outline
 from fedq.journal.records import NOTE_CAME, NOTE_EXPIRES, NOTES_THAT_CHANGE
@@ -144,8 +153,7 @@ class Replica:
     @property
     def count(self) -> int:
         """How many messages there are, wherever they are."""
-        on_disk = self.stowed.count + self.scratched.count
-        return len(self._read) + self._unread.count + on_disk
+        return len(self._read) + self._unread.count + self.stowed.count + self.scratched.count
 
     def apply(self, records: bytes) -> Applied:
         """Applies the primary's records in order; a repeated one changes nothing.

@@ -207,5 +207,7 @@ def held_bytes(state: NodeState) -> int:
     messages += sum([primary.replication.bytes_read for primary in state.primaries.values()])
     messages += state.reads.bytes_asked + state.reads.bytes_kept + state.scanned_bytes
     messages += state.pages.bytes_held + state.plan.places_bytes
+    if state.tracer is not None:
+        messages += state.tracer.bytes_held
     messages += state.scratch.bytes_under_way + state.scratch.index_bytes
     return messages + state.accounts.bytes_held + state.bytes_waiting

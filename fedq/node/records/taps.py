@@ -43,13 +43,13 @@ class Tap:
 class Taps:
     """What was tapped in this turn."""
 
-    __slots__ = ("_size", "lost", "taken", "vhosts")
+    __slots__ = ("lost", "size", "taken", "vhosts")
 
     def __init__(self) -> None:
         #: The virtual hosts whose firehose is on.
         self.vhosts: dict[str, None] = {}
         self.taken: list[Tap] = []
-        self._size = 0
+        self.size = 0
         #: How many had no room since somebody looked.
         self.lost = 0
 
@@ -74,15 +74,15 @@ class Taps:
     def _take(self, channel: Channel, message: bytes) -> Tap | None:
         if message[HEAD_SIZE:_OWN_END] == _OWN:
             return None
-        if len(self.taken) >= TAPS_MAX or self._size + len(message) > TAPS_BYTES_MAX:
+        if len(self.taken) >= TAPS_MAX or self.size + len(message) > TAPS_BYTES_MAX:
             self.lost += 1
             return None
-        self._size += len(message)
+        self.size += len(message)
         tap = Tap(channel, message)
         self.taken.append(tap)
         return tap
 
     def take(self) -> list[Tap]:
         """Takes what was tapped."""
-        taken, self.taken, self._size = self.taken, [], 0
+        taken, self.taken, self.size = self.taken, [], 0
         return taken

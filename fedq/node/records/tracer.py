@@ -9,14 +9,12 @@ and goes to the streams of traces is not noted.
 """
 
 from collections.abc import Mapping, Sequence
-from typing import Final, TypeAlias
-
-import orjson
+from typing import Final
 
 from fedq.channels.confirms import Verdict
 from fedq.core import trace_records
 from fedq.core.ids import FragmentId, NodeId, Origin, QueueKey, Target
-from fedq.core.message import route_of, split_route
+from fedq.core.message import route_of
 from fedq.core.policy import DEATHS, QUARANTINE_REASON
 from fedq.core.ranges import Range, join_ranges, ranges_of, to_ranges
 from fedq.fragments.fragment import Fragment
@@ -26,15 +24,13 @@ from fedq.node.records.private_queue import PrivateQueue
 from fedq.node.records.settling import ACKNOWLEDGED, REQUEUED
 from fedq.node.records.stream_readers import READ, as_read
 from fedq.node.records.taps import Taps
+from fedq.node.records.trace_fields import Beside, Fields, beside_of, line_of, names_of
 from fedq.node.records.trace_lines import TraceLines, sampled
 from fedq.wiring.cluster_map.state import MapState
 
-#: A line's fields.
-Fields: TypeAlias = dict[str, object]
-#: What stands beside positions, one for each: the names of fields, and their first numbers.
-Beside: TypeAlias = Mapping[str, int]
-#: How many ranges say what a fragment holds, at most.
+#: How many ranges say what a fragment holds; and how many that are kept singly are looked at.
 STANDING_RANGES_MAX: Final = 1_000
+STANDING_SINGLES_MAX: Final = 10_000
 _NOTHING: Final[Beside] = {}
 
 
@@ -102,7 +98,7 @@ class Tracer:
         """Publishes of one route were taken."""
         client = channel.client
         publisher = client.connection, channel.number
-        exchange, key = _names_of(route)
+        exchange, key = names_of(route)
         line = b""
         for writing in self.writings:
             if not writing.wants_publish(client.vhost, exchange, names, publisher):
@@ -115,7 +111,7 @@ class Tracer:
                 if channel.confirms is not None:
                     fields["confirms"] = True
                 fields["exchange"], fields["routing_key"] = exchange, key
-                line = _line(fields)
+                line = line_of(fields)
             writing.add(line, self.ms)
 
     def _number(self, channel: Channel, count: int) -> int:
@@ -152,7 +148,7 @@ class Tracer:
                         fields[what] = [(first, first + count - 1)]
                     fields["connection"], fields["channel"] = publisher
                     fields["sequences"] = sequences or self._last(channel, count)
-                    line = _line(fields)
+                    line = line_of(fields)
                 writing.add(line, self.ms)
 
     def on_spread(
@@ -190,14 +186,14 @@ class Tracer:
 
     def on_fanned(self, vhost: str, messages: Sequence[bytes], queues: int) -> None:
         """Messages (of one route) went to consumers of so many queues that were empty."""
-        exchange, key = _names_of(route_of(messages[0]))
+        exchange, key = names_of(route_of(messages[0]))
         fields = self._fields(trace_records.FANNED, vhost)
         fields["exchange"], fields["routing_key"] = exchange, key
         fields["amount"] = queues * len(messages)
         line = b""
         for writing in self.writings:
             if writing.wants_publish(vhost, exchange, (), (0, 0)):
-                line = line or _line(fields)
+                line = line or line_of(fields)
                 writing.add(line, self.ms)
 
     def on_confirmed(self, channel: Channel, told: int, verdicts: Sequence[Verdict]) -> None:
@@ -215,7 +211,7 @@ class Tracer:
     def on_returned(self, channel: Channel, message: bytes) -> None:
         """A mandatory publish was given back."""
         vhost, publisher = channel.client.vhost, (channel.client.connection, channel.number)
-        exchange, key = _names_of(route_of(message))
+        exchange, key = names_of(route_of(message))
         fields = self._fields(trace_records.RETURNED, vhost)
         fields["connection"], fields["channel"] = publisher
         fields["exchange"], fields["routing_key"] = exchange, key
@@ -226,7 +222,7 @@ class Tracer:
         line = b""
         for writing in self.writings:
             if writing.wants_channel(vhost, publisher):
-                line = line or _line(fields)
+                line = line or line_of(fields)
                 writing.add(line, self.ms)
 
     # --- the fragment's side -----------------------------------------------------------------
@@ -282,7 +278,7 @@ class Tracer:
         targets: Sequence[tuple[FragmentId, int]],
     ) -> None:  # fmt: skip
         """A dead message goes on, as a letter, to these fragments with these numbers."""
-        exchange, key = _names_of(route_of(letter))
+        exchange, key = names_of(route_of(letter))
         at = [(position, position)]
         extra: Fields = {"reason": DEATHS.get(reason, QUARANTINE_REASON), "exchange": exchange}
         extra["routing_key"] = key
@@ -295,7 +291,7 @@ class Tracer:
             fields["queue"], fields["fragment"] = queue.name, target
             fields["numbers"] = [(number, number)]
             fields["from_fragment"], fields["from_positions"] = fragment, at
-            line = _line(fields)
+            line = line_of(fields)
             for writing in self.writings:
                 if writing.wants_routed(queue, None):
                     writing.add(line, self.ms)
@@ -312,9 +308,16 @@ class Tracer:
         self.on_standing(fragment)
 
     def on_standing(self, fragment: Fragment) -> None:
-        """Says what a fragment holds."""
-        ranges = fragment.messages.ranges()
+        """Says what a fragment holds; of very many that are kept singly, only how many."""
+        if self._key_of(fragment.fragment_id) in self.targets:
+            return
+        tracked = fragment.tracked
         extra: Fields = {"amount": len(fragment.messages)}
+        if tracked is not None and len(tracked.messages) > STANDING_SINGLES_MAX:
+            extra["reason"] = "cut"
+            self._say(trace_records.STANDING, fragment.fragment_id, None, None, extra)
+            return
+        ranges = fragment.messages.ranges()
         if len(ranges) > STANDING_RANGES_MAX:
             ranges = ranges[:STANDING_RANGES_MAX]
             extra["reason"] = "cut"
@@ -326,7 +329,7 @@ class Tracer:
             return
         fields = self._fields(trace_records.DELETED, key.vhost)
         fields["queue"], fields["fragment"] = key.name, fragment
-        line = _line(fields)
+        line = line_of(fields)
         for writing in self.writings:
             if writing.wants_fragment(key, fragment):
                 writing.add(line, self.ms)
@@ -387,6 +390,11 @@ class Tracer:
             fragment = as_read(fragment)
         self._say(kind, fragment, ranges_of(positions), None, extra)
 
+    @property
+    def bytes_held(self) -> int:
+        """What waits to be written."""
+        return sum([writing.size for writing in self.writings]) + self.taps.size
+
     # --- lines -------------------------------------------------------------------------------
 
     def say_to(self, writing: TraceLines, kind: str, amount: int = 0) -> bytes:
@@ -395,7 +403,7 @@ class Tracer:
         del fields["vhost"]
         if amount:
             fields["amount"] = amount
-        return _line(fields)
+        return line_of(fields)
 
     def _fields(self, kind: str, vhost: str) -> Fields:
         return {"kind": kind, "ms": self.ms, "vhost": vhost}
@@ -432,7 +440,7 @@ class Tracer:
                 writing.add(line, self.ms)
                 continue
             else:
-                fields = _beside(ranges, beside)
+                fields = beside_of(ranges, beside)
                 if redelivered:
                     fields["redelivered"] = to_ranges(sorted(redelivered))
             whole = self._fields(kind, key.vhost)
@@ -441,7 +449,7 @@ class Tracer:
                 whole["reign"] = info.reign
             whole.update(fields)
             whole.update(extra)
-            said = _line(whole)
+            said = line_of(whole)
             writing.add(said, self.ms)
             if writing.sample == 1 or ranges is None:
                 line = said
@@ -465,36 +473,5 @@ class Tracer:
         return fields
 
 
-def _beside(ranges: list[Range] | None, beside: Beside) -> Fields:
-    """The fields for positions, and what stands beside them."""
-    if ranges is None:
-        return {}
-    fields: Fields = {"positions": ranges}
-    if beside:
-        count = sum([last - first + 1 for first, last in ranges])
-        for name, number in beside.items():
-            fields[name] = [(number, number + count - 1)]
-    return fields
-
-
 def _of_client(channel: Channel, tag: str) -> Fields:
     return {"connection": channel.client.connection, "channel": channel.number, "consumer": tag}
-
-
-def _names_of(route: bytes) -> tuple[str, str]:
-    """Exchange and routing key, as they can be shown."""
-    exchange, key = split_route(route)
-    return _shown(exchange), _shown(key)
-
-
-def _shown(text: str) -> str:
-    data = text.encode("utf-8", "surrogateescape")
-    return text if text.isascii() else data.decode("utf-8", "replace")
-
-
-def _line(fields: Fields) -> bytes:
-    try:
-        return orjson.dumps(fields)
-    except TypeError:
-        # Texts that are no UTF-8, which only this form can say.
-        return trace_records.line(fields)

@@ -90,6 +90,9 @@ class Tracing:
     def _begin_standing(self) -> None:
         state = self.state
         self._standing_ms = state.now_ms
+        self._seen = {
+            number: seen for number, seen in self._seen.items() if number in state.primaries
+        }
         if not state.chores.are_under_way(self):
             primaries = list(state.primaries.values())
             state.chores.add(self, Each(state.work, primaries, self._stand, _STANDING_WORK))

@@ -23,7 +23,8 @@ from fedq.amqp.values import FieldTable
 from fedq.core.errors import NOT_FOUND, PRECONDITION_FAILED, RESOURCE_ERROR, Refused
 from fedq.core.limits import MIB, TRACES_MAX
 from fedq.core.versions import TRACING
-from fedq.node.records import trace_lines
+from fedq.node.clients.memory import held_bytes
+from fedq.node.records import trace_lines, tracer
 from fedq.node.records.trace_lines import is_sampled, sampled
 from fedq.wiring.cluster_map.operations import Operation
 from fedq.wiring.cluster_map.operations_access import AddVhost, DeleteVhost
@@ -192,6 +193,36 @@ def test_a_trace_does_not_trace_itself() -> None:
     assert kinds(cluster, "other") == []
     streams = {event.queue for event in events(cluster, "all", "standing", "leads")}
     assert "fedq.trace.all" not in streams
+
+
+def test_what_waits_for_a_trace_counts_as_memory() -> None:
+    cluster = Cluster()
+    client = cluster.client()
+    queue(client, "q")
+    start(cluster)
+    state = cluster.node("n1").state
+    before = held_bytes(state)
+    client.publish("nowhere", "a", persistent=False)
+    assert held_bytes(state) - before > 100
+    cluster.pass_ms(300)
+    client.publish("q", "a")
+    assert state.tracer is not None
+    assert state.tracer.bytes_held > 0
+
+
+def test_of_very_many_that_are_kept_singly_only_the_number_is_told() -> None:
+    cluster = Cluster()
+    client = cluster.client()
+    table: FieldTable = {"x-max-priority": 5}
+    client.ask(QueueDeclare("q", durable=True, arguments=table), QueueDeclareOk)
+    count = tracer.STANDING_SINGLES_MAX + 1
+    for _ in range(11):
+        client.publish("q", *["x"] * (count // 11 + 1), persistent=False)
+    start(cluster)
+    (held,) = [event for event in events(cluster, "all", "standing") if event.queue == "q"]
+    assert held.reason == "cut"
+    assert held.positions == ()
+    assert held.amount >= count
 
 
 # --- what operators may ask ----------------------------------------------------------------------
