@@ -9,14 +9,12 @@ and goes to the streams of traces is not noted.
 """
 
 from collections.abc import Mapping, Sequence
-from typing import Final, TypeAlias
-
-import orjson
+from typing import Final
 
 from fedq.channels.confirms import Verdict
 from fedq.core import trace_records
 from fedq.core.ids import FragmentId, NodeId, Origin, QueueKey, Target
-from fedq.core.message import route_of, split_route
+from fedq.core.message import route_of
 from fedq.core.policy import DEATHS, QUARANTINE_REASON
 from fedq.core.ranges import Range, join_ranges, ranges_of, to_ranges
 from fedq.fragments.fragment import Fragment
@@ -26,17 +24,22 @@ from fedq.node.records.private_queue import PrivateQueue
 from fedq.node.records.settling import ACKNOWLEDGED, REQUEUED
 from fedq.node.records.stream_readers import READ, as_read
 from fedq.node.records.taps import Taps
-from fedq.node.records.trace_lines import TraceLines, sampled
+from fedq.node.records.trace_fields import (
+    NOTHING,
+    Beside,
+    Fields,
+    fields_of_client,
+    fields_of_positions,
+    line_of,
+    names_of,
+    sampled_fields,
+)
+from fedq.node.records.trace_lines import TraceLines
 from fedq.wiring.cluster_map.state import MapState
 
-#: A line's fields.
-Fields: TypeAlias = dict[str, object]
-#: What stands beside positions, one for each: the names of fields, and their first numbers.
-Beside: TypeAlias = Mapping[str, int]
 #: How many ranges say what a fragment holds; and how many that are kept singly are looked at.
 STANDING_RANGES_MAX: Final = 1_000
 STANDING_SINGLES_MAX: Final = 10_000
-_NOTHING: Final[Beside] = {}
 
 
 class Tracer:
@@ -103,7 +106,7 @@ class Tracer:
         """Publishes of one route were taken."""
         client = channel.client
         publisher = client.connection, channel.number
-        exchange, key = _names_of(route)
+        exchange, key = names_of(route)
         line = b""
         for writing in self.writings:
             if not writing.wants_publish(client.vhost, exchange, names, publisher):
@@ -116,7 +119,7 @@ class Tracer:
                 if channel.confirms is not None:
                     fields["confirms"] = True
                 fields["exchange"], fields["routing_key"] = exchange, key
-                line = _line(fields)
+                line = line_of(fields)
             writing.add(line, self.ms)
 
     def _number(self, channel: Channel, count: int) -> int:
@@ -153,7 +156,7 @@ class Tracer:
                         fields[what] = [(first, first + count - 1)]
                     fields["connection"], fields["channel"] = publisher
                     fields["sequences"] = sequences or self._last(channel, count)
-                    line = _line(fields)
+                    line = line_of(fields)
                 writing.add(line, self.ms)
 
     def on_spread(
@@ -191,14 +194,14 @@ class Tracer:
 
     def on_fanned(self, vhost: str, messages: Sequence[bytes], queues: int) -> None:
         """Messages (of one route) went to consumers of so many queues that were empty."""
-        exchange, key = _names_of(route_of(messages[0]))
+        exchange, key = names_of(route_of(messages[0]))
         fields = self._fields(trace_records.FANNED, vhost)
         fields["exchange"], fields["routing_key"] = exchange, key
         fields["amount"] = queues * len(messages)
         line = b""
         for writing in self.writings:
             if writing.wants_publish(vhost, exchange, (), (0, 0)):
-                line = line or _line(fields)
+                line = line or line_of(fields)
                 writing.add(line, self.ms)
 
     def on_confirmed(self, channel: Channel, told: int, verdicts: Sequence[Verdict]) -> None:
@@ -216,7 +219,7 @@ class Tracer:
     def on_returned(self, channel: Channel, message: bytes) -> None:
         """A mandatory publish was given back."""
         vhost, publisher = channel.client.vhost, (channel.client.connection, channel.number)
-        exchange, key = _names_of(route_of(message))
+        exchange, key = names_of(route_of(message))
         fields = self._fields(trace_records.RETURNED, vhost)
         fields["connection"], fields["channel"] = publisher
         fields["exchange"], fields["routing_key"] = exchange, key
@@ -227,7 +230,7 @@ class Tracer:
         line = b""
         for writing in self.writings:
             if writing.wants_channel(vhost, publisher):
-                line = line or _line(fields)
+                line = line or line_of(fields)
                 writing.add(line, self.ms)
 
     # --- the fragment's side -----------------------------------------------------------------
@@ -243,7 +246,7 @@ class Tracer:
         if count <= 0:
             return
         extra: Fields = {}
-        beside = _NOTHING
+        beside = NOTHING
         if origin is not None:
             extra["origin"], extra["origin_incarnation"] = origin
             beside = {"numbers": through - count + 1}
@@ -279,7 +282,7 @@ class Tracer:
         targets: Sequence[tuple[FragmentId, int]],
     ) -> None:  # fmt: skip
         """A dead message goes on, as a letter, to these fragments with these numbers."""
-        exchange, key = _names_of(route_of(letter))
+        exchange, key = names_of(route_of(letter))
         at = [(position, position)]
         extra: Fields = {"reason": DEATHS.get(reason, QUARANTINE_REASON), "exchange": exchange}
         extra["routing_key"] = key
@@ -292,7 +295,7 @@ class Tracer:
             fields["queue"], fields["fragment"] = queue.name, target
             fields["numbers"] = [(number, number)]
             fields["from_fragment"], fields["from_positions"] = fragment, at
-            line = _line(fields)
+            line = line_of(fields)
             for writing in self.writings:
                 if writing.wants_routed(queue, None):
                     writing.add(line, self.ms)
@@ -330,7 +333,7 @@ class Tracer:
             return
         fields = self._fields(trace_records.DELETED, key.vhost)
         fields["queue"], fields["fragment"] = key.name, fragment
-        line = _line(fields)
+        line = line_of(fields)
         for writing in self.writings:
             if writing.wants_fragment(key, fragment):
                 writing.add(line, self.ms)
@@ -343,7 +346,7 @@ class Tracer:
     ) -> None:  # fmt: skip
         """Messages were delivered to a consumer, from this tag on."""
         channel = consumer.channel
-        extra = _of_client(channel, consumer.tag)
+        extra = fields_of_client(channel, consumer.tag)
         if consumer.no_ack:
             extra["no_ack"] = True
         if fragment >= READ:
@@ -362,7 +365,7 @@ class Tracer:
         is_redelivered: bool, no_ack: bool, tag: int,
     ) -> None:  # fmt: skip
         """A message was got by basic.get."""
-        extra = _of_client(channel, "")
+        extra = fields_of_client(channel, "")
         extra["reason"] = "get"
         if no_ack:
             extra["no_ack"] = True
@@ -384,7 +387,7 @@ class Tracer:
         if outcome in (ACKNOWLEDGED, REQUEUED):
             acked = outcome == ACKNOWLEDGED
             kind = trace_records.ACKED if acked else trace_records.REQUEUED
-        extra = _of_client(channel, consumer.tag if consumer is not None else "")
+        extra = fields_of_client(channel, consumer.tag if consumer is not None else "")
         if reason:
             extra["reason"] = reason
         if fragment >= READ:
@@ -404,7 +407,7 @@ class Tracer:
         del fields["vhost"]
         if amount:
             fields["amount"] = amount
-        return _line(fields)
+        return line_of(fields)
 
     def _fields(self, kind: str, vhost: str) -> Fields:
         return {"kind": kind, "ms": self.ms, "vhost": vhost}
@@ -421,7 +424,7 @@ class Tracer:
 
     def _say(
         self, kind: str, fragment: FragmentId, ranges: list[Range] | None,
-        messages: Sequence[bytes] | None, extra: Fields, beside: Beside = _NOTHING,
+        messages: Sequence[bytes] | None, extra: Fields, beside: Beside = NOTHING,
         redelivered: Sequence[int] = (),
     ) -> None:  # fmt: skip
         """Says what happened in a fragment, at these positions, to the traces that want it."""
@@ -434,14 +437,14 @@ class Tracer:
             if not writing.wants_fragment(key, fragment, messages):
                 continue
             if writing.sample > 1 and ranges is not None:
-                fields = self._sampled(writing, fragment, ranges, beside, redelivered)
+                fields = sampled_fields(writing.sample, fragment, ranges, beside, redelivered)
                 if fields is None:
                     continue
             elif line:
                 writing.add(line, self.ms)
                 continue
             else:
-                fields = _beside(ranges, beside)
+                fields = fields_of_positions(ranges, beside)
                 if redelivered:
                     fields["redelivered"] = to_ranges(sorted(redelivered))
             whole = self._fields(kind, key.vhost)
@@ -450,61 +453,7 @@ class Tracer:
                 whole["reign"] = info.reign
             whole.update(fields)
             whole.update(extra)
-            said = _line(whole)
+            said = line_of(whole)
             writing.add(said, self.ms)
             if writing.sample == 1 or ranges is None:
                 line = said
-
-    def _sampled(
-        self, writing: TraceLines, fragment: FragmentId, ranges: list[Range], beside: Beside,
-        redelivered: Sequence[int],
-    ) -> Fields | None:  # fmt: skip
-        """The fields for the sampled part of positions; None: nothing of them is."""
-        parts = sampled(fragment, ranges, writing.sample)
-        if not parts:
-            return None
-        fields: Fields = {"positions": [(first, last) for first, last, _ in parts]}
-        for name, number in beside.items():
-            fields[name] = [
-                (number + before, number + before + last - first) for first, last, before in parts
-            ]
-        again = [p for p in redelivered if any(first <= p <= last for first, last, _ in parts)]
-        if again:
-            fields["redelivered"] = to_ranges(sorted(again))
-        return fields
-
-
-def _beside(ranges: list[Range] | None, beside: Beside) -> Fields:
-    """The fields for positions, and what stands beside them."""
-    if ranges is None:
-        return {}
-    fields: Fields = {"positions": ranges}
-    if beside:
-        count = sum([last - first + 1 for first, last in ranges])
-        for name, number in beside.items():
-            fields[name] = [(number, number + count - 1)]
-    return fields
-
-
-def _of_client(channel: Channel, tag: str) -> Fields:
-    return {"connection": channel.client.connection, "channel": channel.number, "consumer": tag}
-
-
-def _names_of(route: bytes) -> tuple[str, str]:
-    """Exchange and routing key, as they can be shown."""
-    exchange, key = split_route(route)
-    return _shown(exchange), _shown(key)
-
-
-def _shown(text: str) -> str:
-    if text.isascii():
-        return text
-    return text.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
-
-
-def _line(fields: Fields) -> bytes:
-    try:
-        return orjson.dumps(fields)
-    except TypeError:
-        # Texts that are no UTF-8, which only this form can say.
-        return trace_records.line(fields)
