@@ -1,24 +1,28 @@
-"""The fields of an event of a trace, and the line that they become (docs/adr/0079).
+"""The fields of what a tracer notes, as they stand in the lines of traces (docs/adr/0079).
 
-Inputs: positions, what is numbered beside them, routes of messages. Outputs: fields, lines.
+Inputs: positions and what stands beside each of them, clients, routes. Outputs: fields, and lines.
 """
 
-from collections.abc import Mapping
-from typing import TypeAlias
+from collections.abc import Mapping, Sequence
+from typing import Final, TypeAlias
 
 import orjson
 
 from fedq.core import trace_records
+from fedq.core.ids import FragmentId
 from fedq.core.message import split_route
-from fedq.core.ranges import Range
+from fedq.core.ranges import Range, to_ranges
+from fedq.node.records.client_state import Channel
+from fedq.node.records.trace_lines import sampled
 
 #: A line's fields.
 Fields: TypeAlias = dict[str, object]
 #: What stands beside positions, one for each: the names of fields, and their first numbers.
 Beside: TypeAlias = Mapping[str, int]
+NOTHING: Final[Beside] = {}
 
 
-def beside_of(ranges: list[Range] | None, beside: Beside) -> Fields:
+def fields_of_positions(ranges: list[Range] | None, beside: Beside) -> Fields:
     """The fields for positions, and what stands beside them."""
     if ranges is None:
         return {}
@@ -30,6 +34,11 @@ def beside_of(ranges: list[Range] | None, beside: Beside) -> Fields:
     return fields
 
 
+def fields_of_client(channel: Channel, tag: str) -> Fields:
+    """The fields for a client, and its consumer."""
+    return {"connection": channel.client.connection, "channel": channel.number, "consumer": tag}
+
+
 def names_of(route: bytes) -> tuple[str, str]:
     """Exchange and routing key, as they can be shown."""
     exchange, key = split_route(route)
@@ -37,14 +46,34 @@ def names_of(route: bytes) -> tuple[str, str]:
 
 
 def _shown(text: str) -> str:
-    data = text.encode("utf-8", "surrogateescape")
-    return text if text.isascii() else data.decode("utf-8", "replace")
+    if text.isascii():
+        return text
+    return text.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
 
 
 def line_of(fields: Fields) -> bytes:
-    """An event as a line of a batch."""
+    """A line of these fields."""
     try:
         return orjson.dumps(fields)
     except TypeError:
         # Texts that are no UTF-8, which only this form can say.
         return trace_records.line(fields)
+
+
+def sampled_fields(
+    sample: int, fragment: FragmentId, ranges: list[Range], beside: Beside,
+    redelivered: Sequence[int],
+) -> Fields | None:  # fmt: skip
+    """The fields for the sampled part of positions; None: nothing of them is."""
+    parts = sampled(fragment, ranges, sample)
+    if not parts:
+        return None
+    fields: Fields = {"positions": [(first, last) for first, last, _ in parts]}
+    for name, number in beside.items():
+        fields[name] = [
+            (number + before, number + before + last - first) for first, last, before in parts
+        ]
+    again = [p for p in redelivered if any(first <= p <= last for first, last, _ in parts)]
+    if again:
+        fields["redelivered"] = to_ranges(sorted(again))
+    return fields

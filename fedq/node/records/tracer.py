@@ -24,14 +24,22 @@ from fedq.node.records.private_queue import PrivateQueue
 from fedq.node.records.settling import ACKNOWLEDGED, REQUEUED
 from fedq.node.records.stream_readers import READ, as_read
 from fedq.node.records.taps import Taps
-from fedq.node.records.trace_fields import Beside, Fields, beside_of, line_of, names_of
-from fedq.node.records.trace_lines import TraceLines, sampled
+from fedq.node.records.trace_fields import (
+    NOTHING,
+    Beside,
+    Fields,
+    fields_of_client,
+    fields_of_positions,
+    line_of,
+    names_of,
+    sampled_fields,
+)
+from fedq.node.records.trace_lines import TraceLines
 from fedq.wiring.cluster_map.state import MapState
 
 #: How many ranges say what a fragment holds; and how many that are kept singly are looked at.
 STANDING_RANGES_MAX: Final = 1_000
 STANDING_SINGLES_MAX: Final = 10_000
-_NOTHING: Final[Beside] = {}
 
 
 class Tracer:
@@ -238,7 +246,7 @@ class Tracer:
         if count <= 0:
             return
         extra: Fields = {}
-        beside = _NOTHING
+        beside = NOTHING
         if origin is not None:
             extra["origin"], extra["origin_incarnation"] = origin
             beside = {"numbers": through - count + 1}
@@ -342,7 +350,7 @@ class Tracer:
     ) -> None:  # fmt: skip
         """Messages were delivered to a consumer, from this tag on."""
         channel = consumer.channel
-        extra = _of_client(channel, consumer.tag)
+        extra = fields_of_client(channel, consumer.tag)
         if consumer.no_ack:
             extra["no_ack"] = True
         if fragment >= READ:
@@ -361,7 +369,7 @@ class Tracer:
         is_redelivered: bool, no_ack: bool, tag: int,
     ) -> None:  # fmt: skip
         """A message was got by basic.get."""
-        extra = _of_client(channel, "")
+        extra = fields_of_client(channel, "")
         extra["reason"] = "get"
         if no_ack:
             extra["no_ack"] = True
@@ -383,7 +391,7 @@ class Tracer:
         if outcome in (ACKNOWLEDGED, REQUEUED):
             acked = outcome == ACKNOWLEDGED
             kind = trace_records.ACKED if acked else trace_records.REQUEUED
-        extra = _of_client(channel, consumer.tag if consumer is not None else "")
+        extra = fields_of_client(channel, consumer.tag if consumer is not None else "")
         if reason:
             extra["reason"] = reason
         if fragment >= READ:
@@ -420,7 +428,7 @@ class Tracer:
 
     def _say(
         self, kind: str, fragment: FragmentId, ranges: list[Range] | None,
-        messages: Sequence[bytes] | None, extra: Fields, beside: Beside = _NOTHING,
+        messages: Sequence[bytes] | None, extra: Fields, beside: Beside = NOTHING,
         redelivered: Sequence[int] = (),
     ) -> None:  # fmt: skip
         """Says what happened in a fragment, at these positions, to the traces that want it."""
@@ -433,14 +441,14 @@ class Tracer:
             if not writing.wants_fragment(key, fragment, messages):
                 continue
             if writing.sample > 1 and ranges is not None:
-                fields = self._sampled(writing, fragment, ranges, beside, redelivered)
+                fields = sampled_fields(writing.sample, fragment, ranges, beside, redelivered)
                 if fields is None:
                     continue
             elif line:
                 writing.add(line, self.ms)
                 continue
             else:
-                fields = beside_of(ranges, beside)
+                fields = fields_of_positions(ranges, beside)
                 if redelivered:
                     fields["redelivered"] = to_ranges(sorted(redelivered))
             whole = self._fields(kind, key.vhost)
@@ -453,25 +461,3 @@ class Tracer:
             writing.add(said, self.ms)
             if writing.sample == 1 or ranges is None:
                 line = said
-
-    def _sampled(
-        self, writing: TraceLines, fragment: FragmentId, ranges: list[Range], beside: Beside,
-        redelivered: Sequence[int],
-    ) -> Fields | None:  # fmt: skip
-        """The fields for the sampled part of positions; None: nothing of them is."""
-        parts = sampled(fragment, ranges, writing.sample)
-        if not parts:
-            return None
-        fields: Fields = {"positions": [(first, last) for first, last, _ in parts]}
-        for name, number in beside.items():
-            fields[name] = [
-                (number + before, number + before + last - first) for first, last, before in parts
-            ]
-        again = [p for p in redelivered if any(first <= p <= last for first, last, _ in parts)]
-        if again:
-            fields["redelivered"] = to_ranges(sorted(again))
-        return fields
-
-
-def _of_client(channel: Channel, tag: str) -> Fields:
-    return {"connection": channel.client.connection, "channel": channel.number, "consumer": tag}
