@@ -88,7 +88,9 @@ class Driver:
     def kill_workers(self) -> None:
         """Ends the processes in which its tasks run Python, without a word."""
         for each in psutil.Process(self._process.pid).children(recursive=True):
-            if "pyspark.daemon" in each.cmdline():
+            parent = each.parent()
+            # What the daemon has forked, not the daemon.
+            if parent is not None and "pyspark.daemon" in parent.cmdline():
                 each.kill()
 
     def kill(self) -> None:

@@ -88,12 +88,15 @@ class Scene:
         for gate in self._gates:
             gate.shut_after(rows * ROW_BYTES)
 
-    def await_shut(self) -> None:
-        until(
-            "rows are there, and not confirmed",
-            lambda: any(gate.is_shut.is_set() for gate in self._gates),
-            90,
-        )
+    def await_shut(self, driver: Driver, query: str) -> None:
+        """Waits until a gate is shut, or the query has failed."""
+
+        def is_shut() -> bool:
+            failure = driver.run("failure", name=query)
+            assert not failure, failure
+            return any(gate.is_shut.is_set() for gate in self._gates)
+
+        until("rows are there, and not confirmed", is_shut, 90)
 
     def open(self) -> None:
         for gate in self._gates:
@@ -119,8 +122,7 @@ def test_every_row_is_published_once_whoever_is_killed(tmp_path: Path, scene: Sc
     """The driver, then the executor's Python, then the node that takes the rows: amid a batch."""
     victim = Driver(tmp_path / "victim")
     scene.shut_amid(ROWS * 3 // 2)
-    scene.begin(victim)
-    scene.await_shut()
+    scene.await_shut(victim, scene.begin(victim))
     victim.kill()
     assert scene.committed() < COUNT // ROWS
     scene.open()
@@ -128,13 +130,13 @@ def test_every_row_is_published_once_whoever_is_killed(tmp_path: Path, scene: Sc
     survivor = Driver(tmp_path / "survivor")
     try:
         query = scene.begin(survivor)
-        scene.await_shut()
+        scene.await_shut(survivor, query)
         survivor.kill_workers()
         until("its tasks fail", lambda: bool(survivor.run("failure", name=query)), 60)
         scene.open()
         scene.shut_amid(ROWS // 2)
         query = scene.begin(survivor)
-        scene.await_shut()
+        scene.await_shut(survivor, query)
         scene.cluster.kill(scene.cluster.primary_of("out"))
         scene.open()
         until("all is committed", lambda: scene.committed() >= COUNT // ROWS, 150)
