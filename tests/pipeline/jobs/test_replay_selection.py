@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fedq.pipeline.failure import OptionError, PipelineError
+from fedq.pipeline.jobs.replay.page import page_of
 from fedq.pipeline.jobs.replay.selection import (
     Done,
     Place,
@@ -17,6 +18,7 @@ from fedq.pipeline.jobs.replay.selection import (
     pattern_of,
     save,
 )
+from fedq.pipeline.pages.page import html_of
 from fedq.wiring.routing.topics import TopicTrie
 
 WANTED = Selection("/archive", "events", None, "#", "", "", "amqp://host:5672/")
@@ -64,3 +66,11 @@ def test_a_directory_is_of_one_replay(tmp_path: Path) -> None:
 def test_places_are_in_the_order_of_a_replay() -> None:
     places = [Place(), Place("day=1", 5, 0, 9), Place("day=1", 5, 1, 2), Place("day=2", 1, 0, 1)]
     assert sorted([places[2], places[0], places[3], places[1]]) == places
+
+
+def test_the_page_says_what_reached_nobody() -> None:
+    done = Done(9, Place("day=2026-11-26/hour=09", 5, 1, 3), 2, ("a.<b>",), True)
+    found = html_of(page_of(WANTED, done, 0.0))
+    assert "reached none: 2" in found
+    assert "a.&lt;b&gt;" in found
+    assert "none yet" in html_of(page_of(WANTED, Done(), 0.0))

@@ -19,9 +19,11 @@ from fedq.pipeline.failure import OptionError
 from fedq.pipeline.jobs.archive.layout import JOB as ARCHIVE
 from fedq.pipeline.jobs.archive.layout import is_within, table_path
 from fedq.pipeline.jobs.kit.directory import claim, expect, held
+from fedq.pipeline.jobs.kit.output import PAGE, RESULT, write_page, write_result
 from fedq.pipeline.jobs.kit.progress import Progress, Watch
 from fedq.pipeline.jobs.kit.snapshot import Snapshot, load
 from fedq.pipeline.jobs.kit.table import read_files
+from fedq.pipeline.jobs.replay.page import page_of
 from fedq.pipeline.jobs.replay.publisher import PUBLISHER, SEQUENCE, Message, Publisher
 from fedq.pipeline.jobs.replay.selection import (
     EXAMPLES_MAX,
@@ -107,10 +109,13 @@ def replay(spark: SparkSession, plan: ReplayPlan, watch: Watch) -> Replayed:
                     run.finished = not watch.stop.is_set()
                 finally:
                     done = run.save()
-    return Replayed(
+    found = Replayed(
         selection.publisher, done.number + 1 - first, done.number, done.unroutable,
         done.unroutable_keys, done.finished,
     )  # fmt: skip
+    write_result(plan.directory / RESULT, found.as_json())
+    write_page(plan.directory / PAGE, page_of(selection, done, time.time()))
+    return found
 
 
 class _Run:
