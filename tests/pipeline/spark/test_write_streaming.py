@@ -121,9 +121,11 @@ def scene(tmp_path: Path) -> Iterator[Scene]:
 def test_every_row_is_published_once_whoever_is_killed(tmp_path: Path, scene: Scene) -> None:
     """The driver, then the executor's Python, then the node that takes the rows: amid a batch."""
     victim = Driver(tmp_path / "victim")
-    scene.shut_amid(ROWS * 3 // 2)
-    scene.await_shut(victim, scene.begin(victim))
-    victim.kill()
+    try:
+        scene.shut_amid(ROWS * 3 // 2)
+        scene.await_shut(victim, scene.begin(victim))
+    finally:
+        victim.kill()
     assert scene.committed() < COUNT // ROWS
     scene.open()
     scene.shut_amid(ROWS // 2)
