@@ -102,11 +102,23 @@ class Queue:
         self.held = dict.fromkeys(self.position.values())
         for part in self.parts(sequences):
             self.add(self.publisher, "confirmed", sequences=runs_of(part), **self.channel())
+        self.repeat(sequences[: self.chosen.randrange(4)])
         if missing:
             self.found.append(Finding("P1", "confirmed, in no queue", self.fragment, -1))
         if plant == "swapped":
             later = self.position[order[at + 1]], self.position[order[at]]
             self.found.append(Finding("P4", "enqueued out of order", self.fragment, min(later)))
+
+    def repeat(self, sequences: list[int]) -> None:
+        """A publisher with a name repeats itself: the queue has these, and that is confirmed."""
+        again = [self.count + each for each in sequences]
+        for part in self.parts(again):
+            numbers = runs_of(100 + each for each in part)
+            self.add(self.publisher, "routed", sequences=runs_of(part), numbers=numbers,
+                     **self.channel())  # fmt: skip
+            self.add(self.primary, "refused", origin=self.publisher, origin_incarnation=1,
+                     numbers=numbers, reason="duplicate")  # fmt: skip
+            self.add(self.publisher, "confirmed", sequences=runs_of(part), **self.channel())
 
     def deliver(self, positions: list[int], tag: str, node: str, marked: bool = False) -> None:
         marks = {"redelivered": runs_of(positions)} if marked else {}
@@ -259,6 +271,7 @@ class Loop:
         #: By publish: fragments, and the publish's number there.
         self.routed: dict[tuple[str, int, int, int], list[tuple[int, int]]] = {}
         self.enqueued: dict[tuple[str, int, int], int] = {}
+        self.known: dict[tuple[str, int, int], None] = {}
         self.confirmed: dict[tuple[str, int, int, int], None] = {}
         self.delivered: dict[tuple[int, int], None] = {}
         self.acked: dict[tuple[int, int, int], None] = {}
@@ -277,6 +290,10 @@ class Loop:
     def on_enqueued(self, event: Event, positions: list[int]) -> None:
         for number, position in zip(numbers_in(event["numbers"]), positions, strict=True):
             self.enqueued[event["origin"], event["fragment"], number] = position
+
+    def on_refused(self, event: Event, positions: list[int]) -> None:
+        for number in numbers_in(event["numbers"]):
+            self.known[event["origin"], event["fragment"], number] = None
 
     def on_confirmed(self, event: Event, positions: list[int]) -> None:
         for each in numbers_in(event["sequences"]):
@@ -313,7 +330,7 @@ class Loop:
             for fragment, number in targets:
                 position = self.enqueued.get((key[0], fragment, number), -1)
                 if position < 0:
-                    if key in self.confirmed:
+                    if key in self.confirmed and (key[0], fragment, number) not in self.known:
                         self.find("P1", "confirmed, in no queue", fragment, -1)
                     continue
                 who = (*key[:3], fragment)

@@ -4,7 +4,10 @@ import json
 from pathlib import Path
 from typing import Any
 
-from tests.integration.stock import BlockingChannel
+from fedq.core.trace_records import STOPPED, decode
+from tests.integration.harness import Cluster
+from tests.integration.stock import PERSISTENT, BlockingChannel, pika
+from tests.integration.waiting import until
 from tests.pipeline.jobs.histories import NODES, PLANTS, Event, Finding, history, judged
 from tests.pipeline.spark.conftest import Driver
 from tests.pipeline.spark.test_streaming import declare
@@ -86,3 +89,53 @@ def test_a_trace_is_read_from_its_stream_and_becomes_a_page(
         "audit", options={"url": url, "stream": "no-trace"}, place=str(tmp_path / "other")
     )
     assert "has 1 messages that are no trace" in error
+
+
+def test_what_nodes_trace_keeps_the_promises(
+    spark: Driver, cluster: Cluster, channel: BlockingChannel, url: str, tmp_path: Path
+) -> None:
+    """Real traffic: acknowledged, rejected, given back, expired, and repeated under a name."""
+    cluster.ask("trace", "start", "real", "--vhost", "/", "--queue", "audited")
+    channel.queue_declare("audited", durable=True)
+    for number in range(1, 41):
+        headers = {"x-fedq-publisher": "me", "x-fedq-sequence": (number + 1) // 2}
+        named = pika.BasicProperties(delivery_mode=2, headers=headers)
+        channel.basic_publish("", "audited", b"%d" % number, named)
+    expiring = pika.BasicProperties(expiration="1")
+    for number in range(40):
+        channel.basic_publish("", "audited", b"plain", PERSISTENT if number % 8 else expiring)
+    got = 0
+    while True:
+        method, _, _ = channel.basic_get("audited")
+        if method is None:
+            break
+        got += not method.redelivered
+        if method.delivery_tag % 7 == 0 and not method.redelivered:
+            channel.basic_nack(method.delivery_tag)
+        elif method.delivery_tag % 5 == 0:
+            channel.basic_reject(method.delivery_tag, requeue=False)
+        else:
+            channel.basic_ack(method.delivery_tag)
+    assert got >= 20 + 35
+    cluster.ask("trace", "stop", "real")
+    until("all nodes have written what they saw", lambda: stopped(channel, "fedq.trace.real"))
+    options = {"url": url, "stream": "fedq.trace.real"}
+    found = spark.run("audit", options=options, place=str(tmp_path / "out"))
+    assert found["findings"] == []
+    assert found["coverage"]["lost_events"] == 0
+    assert found["verdicts"] == dict.fromkeys(("P1", "P2", "P3", "P4"), "kept")
+
+
+def stopped(channel: BlockingChannel, stream: str) -> bool:
+    """Whether all nodes have written that the trace is in force no more."""
+    channel.basic_qos(prefetch_count=100)
+    told: set[str] = set()
+    arguments = {"x-stream-offset": "first"}
+    for method, _, body in channel.consume(stream, arguments=arguments, inactivity_timeout=1):
+        if method is None:
+            break
+        channel.basic_ack(method.delivery_tag)
+        batch = decode(body)
+        told |= {batch.head.node for each in batch.events if each.kind == STOPPED}
+    channel.cancel()
+    return len(told) == 3

@@ -118,7 +118,14 @@ def confirmed_and_lost(
     deleted = events.where(col("kind") == "deleted").select("fragment").distinct()
     sure = publishes.join(confirmed, ["process", "connection", "channel", "sequence"])
     sure = sure.join(deleted, "fragment", "left_anti")
+    # A queue has it already, from a publisher with a name (docs/adr/0078).
+    known = events.where((col("kind") == "refused") & (col("reason") == "duplicate"))
+    known = each_of(known, "numbers", "number").select(
+        concat(col("origin"), lit("#"), col("origin_incarnation")).alias("process"),
+        "fragment", "number",
+    ).distinct()  # fmt: skip
     never = sure.where(col("position").isNull())
+    never = never.join(known, ["process", "fragment", "number"], "left_anti")
     if tolerance.is_sampled:
         never = never.where(lit(False))
     last = _last_standing(events, end_ms - tolerance.settle_ms)
