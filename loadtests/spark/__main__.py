@@ -1,4 +1,4 @@
-"""`python -m loadtests.pipeline [--rows N]`: Spark on `local[2]` and one node, in one run.
+"""`python -m loadtests.spark [--rows N]`: Spark on `local[2]` and one node, in one run.
 
 Claims: a sink that confirms and is exactly once is many times a loop of a stock client; and a
 filter that keeps 1 % of a stream, on two columns, is at least three times as fast as the whole.
@@ -180,7 +180,7 @@ def reads(spark: SparkSession, node: NodeProcess, rows: int, figures: Figures) -
 
 def main() -> int:
     """The command line."""
-    parser = argparse.ArgumentParser(prog="python -m loadtests.pipeline")
+    parser = argparse.ArgumentParser(prog="python -m loadtests.spark")
     parser.add_argument("--rows", type=int, default=2_000_000)
     parser.add_argument("--only", choices=("writes", "reads"))
     given = parser.parse_args()

@@ -1,6 +1,6 @@
 """What `fedq pipeline archive` takes: a stream is filled, archived, and archived again.
 
-    python -m loadtests.pipeline.archive --rows 1000000 --size 100
+    python -m loadtests.spark.archive --rows 1000000 --size 100
 
 In: how many rows of which size. Out, as a table or JSON: rows per second of the whole command (with
 the start of Java and Spark), of a second run that has nothing to do, and what the archive has on
