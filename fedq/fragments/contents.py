@@ -31,8 +31,8 @@ from fedq.journal.notes import Notes
 from fedq.journal.records import NOTE_CAME, NOTE_EXPIRES, NOTE_RETURNS
 from fedq.journal.steps import forget_within
 
-#: Beyond all positions.
-EVERYTHING: Final = 1 << 62
+#: Beyond all positions, and so small that compiled code needs no object for it.
+EVERYTHING: Final = (1 << 62) - 1
 
 
 def _line_for(policy: QueuePolicy) -> Fresh:

@@ -17,8 +17,7 @@ from tests.unit.node.uncompiled import only_uncompiled
 HERE = Path(__file__).parent
 FAULTLESS_SEEDS = range(1, 11)
 SEEDS = range(1_001, 1_026)
-#: Without the recognition, the copies of what is recognised, or the wait for the commit, one of
-#: these fails.
+#: Without the recognition, or the copies of what is recognised, most of these fail.
 NAMED_SEEDS = range(1, 9)
 #: 3: a backup whose copy failed once was never whole again. 45000171: what a contained exception
 #: had kept from setting out was published, and confirmed, as the next client's. 45001029: the
