@@ -127,8 +127,8 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
 
 @pytest.fixture
 def channel(cluster: Cluster) -> Iterator[BlockingChannel]:
-    """A channel to some node, with confirms."""
-    connection = connect(cluster.living().amqp)
+    """A channel to some node, with confirms; idle for as long as Spark takes."""
+    connection = connect(cluster.living().amqp, heartbeat=0)
     channel = connection.channel()
     channel.confirm_delivery()
     yield channel
