@@ -429,9 +429,9 @@ class Replica:
         self.sorted = False
         on_disk = self.stowed.has_some_in(first, last) or self.scratched.has_some_in(first, last)
         is_new = self.durable and not on_disk and not within([(first, last)], self._read)
-        if is_new and self._unread.add_copied(outline):
-            return True
-        return self._add(range(first, last + 1), outline.messages())
+        here = range(first, last + 1)
+        self.publishing.came(here)
+        return (is_new and self._unread.add_copied(outline)) or self._add(here, outline.messages())
 
     def _add(self, positions: Sequence[int], messages: Sequence[bytes]) -> bool:
         """Adds messages; whether persistent ones are among them.
