@@ -265,6 +265,13 @@ UNPLAYED: Final[tuple[Unplayed, ...]] = (
         "what is handed out is not written down; a mark too many is right, one too few is not",
     ),
     Unplayed(
+        "the firehose (`amq.rabbitmq.trace`)",
+        "slows down who is traced; `connection` names both ends; `routed_queues` has all",
+        "leaves out what is too much, and the log counts it; `connection` is the client's address; "
+        "exclusive queues of other nodes are not named ([TRACING](TRACING.md))",
+        "nobody waits for who looks; where a message goes on another node is known there",
+    ),
+    Unplayed(
         "basic.recover with deliveries of a stream; an `x-stream-offset` or `x-max-age` that is "
         "none of the words RabbitMQ reads",
         "541, which closes the connection",

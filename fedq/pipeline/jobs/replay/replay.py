@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from pyspark.sql import DataFrame, Row, SparkSession, Window
-from pyspark.sql.functions import col, concat, lit, struct, unix_micros
+from pyspark.sql.functions import col, concat, lit, struct, unix_micros, when
 from pyspark.sql.functions import max as max_of
 
 from fedq.pipeline.columns import PROPERTIES
@@ -192,7 +192,10 @@ def selected(rows: DataFrame, selection: Selection) -> DataFrame:
     if end_at is not None:
         rows = rows.where(col("timestamp") < lit(end_at))
     if selection.keys != "#":
-        rows = rows.where(concat(lit("."), col("routing_key")).rlike(pattern_of(selection.keys)))
+        # An empty key has no words at all.
+        key = col("routing_key")
+        words = when(key == "", key).otherwise(concat(lit("."), key))
+        rows = rows.where(words.rlike(pattern_of(selection.keys)))
     known = lit(False)
     for fragment, at in selection.through:
         known = known | ((col("fragment") == fragment) & (col("offset") < at))

@@ -117,11 +117,14 @@ def save(directory: Path, done: Done) -> None:
 
 
 def pattern_of(keys: str) -> str:
-    """The regular expression for "." and a routing key, of a pattern with AMQP's `*` and `#`."""
+    """The regular expression for a key's words, each behind a ".": AMQP's pattern with `*`, `#`.
+
+    An empty key has no words, as in bindings.
+    """
     if len(keys.encode()) > _PATTERN_MAX:
         raise OptionError(f"--keys: a pattern has at most {_PATTERN_MAX} bytes")
     words = {"*": r"\.[^.]*", "#": r"(?:\.[^.]*)*"}
-    parts = [words.get(word) or r"\." + re.escape(word) for word in keys.split(".")]
+    parts = [words.get(word) or r"\." + re.escape(word) for word in keys.split(".") if keys]
     # Neither `$` nor `\Z` means the very end in Java and in Python.
     return "^" + "".join(parts) + r"(?![\s\S])"
 
