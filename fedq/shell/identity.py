@@ -75,7 +75,7 @@ class Identity(NamedTuple):
 class IdentityFile:
     """`identity.json` of a data directory, for the process that holds its journal's lock."""
 
-    __slots__ = ("_data", "_identity", "_node")
+    __slots__ = ("_data", "_identity", "_is_marked", "_node")
 
     def __init__(self, data: Path, node: NodeId, voters: Sequence[NodeId]) -> None:
         """Looks whether the directory is this node's.
@@ -85,6 +85,8 @@ class IdentityFile:
         self._data = data
         self._node = node
         self._identity: Identity | None = None
+        #: Its cluster is on the disk.
+        self._is_marked = False
         name = self._read().get("node", node)
         if name != node:
             raise ForeignDirectory(
@@ -114,6 +116,7 @@ class IdentityFile:
             cluster=form.get("cluster", ""),
         )
         self._write()
+        self._is_marked = self._identity.cluster != ""
         return self._identity
 
     @property
@@ -124,7 +127,8 @@ class IdentityFile:
     def mark_cluster(self, name: str) -> None:
         """Notes to which cluster the directory belongs. Blocks for the disk, once.
 
-        Raises `NodeFailure` if it is another one already.
+        Raises `NodeFailure` if it is another one already, and `OSError` if the disk does not take
+        it: it counts for this process all the same, and is to be noted again.
         """
         # internal: the start is counted first.
         assert self._identity is not None
@@ -134,9 +138,10 @@ class IdentityFile:
                 f"{self._data} belongs to cluster {known}, and what it was just told of the "
                 f"cluster map is of cluster {name}: give this node its own data directory"
             )
-        if not known:
+        if not self._is_marked:
             self._identity = self._identity._replace(cluster=name)
             self._write()
+            self._is_marked = True
 
     def mark_raft(self, mark: RaftMark) -> None:
         """Notes how far the Raft log is. Blocks for the disk."""

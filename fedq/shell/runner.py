@@ -24,6 +24,7 @@ from fedq.node.node import Node
 from fedq.shell.clients import listeners
 from fedq.shell.clients.amqp_server import AmqpServer
 from fedq.shell.clients.verifier import Verifier
+from fedq.shell.cluster_mark import ClusterMark
 from fedq.shell.config import certificates
 from fedq.shell.config.expiry import ExpiryWatch, files_of
 from fedq.shell.config.secret_files import open_to_all
@@ -252,17 +253,14 @@ class NodeRunner:
         file = self._identity_file
         assert file is not None, "the start is counted first"
         desk.belongs_to = lambda: file.cluster
-        machine = MapMachine(node, turn, file.mark_cluster)
+        mark = ClusterMark(file, asyncio.get_running_loop())
+        machine = MapMachine(node, turn, mark.note)
         verifier = Verifier(lambda number, verdict: turn.input(node.on_verified, number, verdict))
         raft = RaftLog(
-            config.node,
-            tuple(self._voters),
-            config.data / "raft",
+            config.node, tuple(self._voters), config.data / "raft",
             send=lambda peer, data: peers.send_raft(peer, data),
-            machine=machine,
-            failed=turn.fail,
-            memory=raft_memory(identity),
-        )
+            machine=machine, failed=turn.fail, memory=raft_memory(identity),
+        )  # fmt: skip
         desk.on_behind = raft.forget
         peers = PeerClient(desk, node, turn.input, raft, self._certificates, turn.fail)
         connect = partial(channel_for_questions, self._certificates, desk)
