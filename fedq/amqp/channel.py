@@ -29,6 +29,7 @@ from fedq.amqp.methods import (
     ids_of,
     name_of,
 )
+from fedq.amqp.named_publishes import KnownBy
 from fedq.amqp.publishes import Publish
 from fedq.amqp.spec import BASIC, BASIC_PUBLISH
 from fedq.amqp.unfinished import Unfinished
@@ -130,7 +131,7 @@ class Channel:
             raise ConnectionViolation(COMMAND_INVALID, text, *ids_of(method))
         return None
 
-    def on_header(self, payload: bytes, checked: dict[bytes, int]) -> Publish | None:
+    def on_header(self, payload: bytes, checked: dict[KnownBy, int]) -> Publish | None:
         """Takes a content header; returns the publish, when its body is empty.
 
         Raises 505 when no header is due, 501 and 502 for a malformed one, and 311, which closes

@@ -8,6 +8,7 @@ goes frame by frame (`fedq.amqp.channel`).
 from typing import Final
 
 from fedq.amqp.commands import Command, Publishes, Settles
+from fedq.amqp.named_publishes import KnownBy
 from fedq.amqp.publishes import PublishRun, take_publishes
 from fedq.amqp.settlements import Settle, take_settles
 from fedq.amqp.spec import (
@@ -32,7 +33,7 @@ def is_settling(ids: bytes) -> bool:
 
 
 def take_publish_run(
-    data: bytes, at: int, channel: int, frame_bytes_max: int, checked: dict[bytes, int],
+    data: bytes, at: int, channel: int, frame_bytes_max: int, checked: dict[KnownBy, int],
     commands: list[Command],
 ) -> int:  # fmt: skip
     """Takes the publishes from `at` on; returns their end. `checked`: see `checked_flags`."""

@@ -51,6 +51,7 @@ from fedq.amqp.methods import (
     ids_of,
     name_of,
 )
+from fedq.amqp.named_publishes import KnownBy
 from fedq.amqp.opening import Opening, OpeningMethod, SilentRefusalError, has_method
 from fedq.amqp.pulse import Pulse
 from fedq.amqp.spec import (
@@ -129,7 +130,7 @@ class Connection:
         self._channels_max = 0
         self._channels: dict[int, Channel] = {}
         #: Property lists found well-formed (see `checked_flags`).
-        self._checked: dict[bytes, int] | None = None
+        self._checked: dict[KnownBy, int] | None = None
         #: The beginning of a frame, and how many bytes there must be to go on.
         self._pending: bytearray | None = None
         self._wanted = 0
@@ -304,7 +305,7 @@ class Connection:
         return at
 
     @property
-    def _known(self) -> dict[bytes, int]:
+    def _known(self) -> dict[KnownBy, int]:
         """The property lists known of this client; most connections of a broker never publish."""
         if self._checked is None:
             self._checked = {}

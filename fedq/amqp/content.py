@@ -12,6 +12,7 @@ from typing import Final, TypeAlias
 from fedq.amqp.named_publishes import (
     PUBLISHER,
     SEQUENCE,
+    KnownBy,
     likely_place,
     place_of_sequence,
     without_sequence,
@@ -116,7 +117,7 @@ def message_flags(properties: bytes) -> int:
     return flags
 
 
-def checked_flags(properties: bytes, checked: dict[bytes, int]) -> int:
+def checked_flags(properties: bytes, checked: dict[KnownBy, int]) -> int:
     """The message flags of a publish's properties; `checked` remembers those of a connection.
 
     Most publishers send the same few lists over and over. Raises as `message_flags` does, and
@@ -125,7 +126,8 @@ def checked_flags(properties: bytes, checked: dict[bytes, int]) -> int:
     flags = checked.get(properties)
     if flags is not None:
         return flags
-    known_by, place = properties, likely_place(properties)
+    known_by: KnownBy = properties
+    place = likely_place(properties)
     if place >= 0:
         # Lists of a publisher with a name differ in the number alone.
         known_by = without_sequence(properties, place)

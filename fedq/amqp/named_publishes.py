@@ -9,7 +9,7 @@ that are equal before and behind it need no other look: a table is decoded for t
 """
 
 from collections.abc import Sequence
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, TypeAlias
 
 from fedq.amqp.values import FieldTable, Timestamp, decode_table, skip_value
 from fedq.core.limits import NAME_BYTES_MAX, SEQUENCE_MAX
@@ -34,8 +34,9 @@ _UNSIGNED: Final = frozenset(b"Bui")
 #: Property flags: headers; and what stands before them.
 _HEADERS: Final = 0x20
 _BEFORE_HEADERS: Final = (0x80, 0x40)
-#: No property list begins like this: it marks what was made of one.
-_NO_LIST: Final = b"\x00\x03"
+#: What property lists are known by: themselves, or what those of one publisher with a name share.
+#: No bytes that a client sends are equal to the latter.
+KnownBy: TypeAlias = bytes | tuple[bytes, bytes]
 
 
 def likely_place(properties: bytes) -> int:
@@ -48,10 +49,10 @@ def likely_place(properties: bytes) -> int:
     return at if width is not None and at + width < len(properties) else -1
 
 
-def without_sequence(properties: bytes, place: int) -> bytes:
+def without_sequence(properties: bytes, place: int) -> tuple[bytes, bytes]:
     """What lists share that differ in the number at a place alone; no list is equal to it."""
     end = place + 1 + _WIDTHS[properties[place]]
-    return b"".join((_NO_LIST, properties[: place + 1], bytes(end - place - 1), properties[end:]))
+    return properties[: place + 1], properties[end:]
 
 
 def place_of_sequence(properties: bytes) -> int:

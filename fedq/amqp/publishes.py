@@ -14,6 +14,7 @@ import struct
 from typing import Final
 
 from fedq.amqp.content import checked_flags
+from fedq.amqp.named_publishes import KnownBy
 from fedq.amqp.spec import (
     FRAME_BODY,
     FRAME_END,
@@ -57,7 +58,7 @@ def _run_of(batch: list[PublishRun], route: bytes, bits: int) -> list[bytes]:
 
 
 def take_publishes(
-    data: bytes, at: int, frame_bytes_max: int, checked: dict[bytes, int], batch: list[PublishRun]
+    data: bytes, at: int, frame_bytes_max: int, checked: dict[KnownBy, int], batch: list[PublishRun]
 ) -> int:
     """Takes publishes of at most one body frame each, from `at` on, all of one channel.
 

@@ -10,6 +10,7 @@ from itertools import repeat
 from typing import Final
 
 from fedq.amqp.content import message_flags
+from fedq.amqp.named_publishes import KnownBy
 from fedq.core import limits
 from fedq.core.errors import ConnectionViolation
 from fedq.core.message import (
@@ -28,7 +29,7 @@ _TOLD: Final = FLAG_PERSISTENT | FLAG_EXPIRES | FLAG_PRIORITY | FLAG_COPIES | FL
 
 def as_published(messages: Sequence[bytes]) -> list[bytes]:
     """The messages with the flags that their properties say; who keeps them may have set others."""
-    known: dict[bytes, int] = {}
+    known: dict[KnownBy, int] = {}
     found: list[bytes] = []
     for message in messages:
         properties = split(message)[1]

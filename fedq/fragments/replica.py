@@ -312,7 +312,6 @@ class Replica:
         if self.stowed.count or self.scratched.count:
             persistent = self._forget_stowed(ranges)
         if self.notes or self._doubtful:
-            # They are forgotten by position.
             self._read_all()
         elif self._unread:
             self.sorted = self.sorted and not self._unread.copied
@@ -438,8 +437,9 @@ class Replica:
 
         A position that is known already keeps its message: it is the same one.
         """
-        held, added = self.messages, list[int]()
-        self._top = max(self._top, max(positions, default=0))
+        highest, added = max(positions, default=0), list[int]()
+        held = self._read if self._unread.is_above(highest) else self.messages
+        self._top = max(self._top, highest)
         for position, message in zip(positions, messages, strict=True):
             if position not in held and not self._is_on_disk(position):
                 held[position] = message

@@ -74,6 +74,13 @@ class Unread:
         self.copied.add(batch)
         return True
 
+    def is_above(self, position: int) -> bool:
+        """Whether all that is here stands beyond a position."""
+        lowest = self.copied.first
+        if lowest is None and self._batches:
+            lowest = self._batches[0].first
+        return lowest is None or lowest > position
+
     def batches(self) -> list[Batch]:
         """The batches, ascending: a list of now, whose batches change. One that goes is empty."""
         return [*self.copied.batches(), *self._batches]

@@ -51,7 +51,15 @@ from fedq.journal.records import (
     encode_publishers,
     encode_with_notes,
 )
-from fedq.replication.progress import COPYING, STREAMING, WAITING, Chunk, Messages, Progress
+from fedq.replication.progress import (
+    COPYING,
+    LOOKED_MAX,
+    STREAMING,
+    WAITING,
+    Chunk,
+    Messages,
+    Progress,
+)
 
 #: Kind -> position -> value; see `fedq.journal.records.NOTES`.
 Notes = Mapping[int, Mapping[int, int]]
@@ -258,7 +266,9 @@ class PrimaryReplication:
                     return False
                 chunk = self._next_chunk(progress, messages, notes, work)
                 if chunk is None:
-                    break
+                    if progress.waits_for:
+                        break
+                    continue
                 self._send(node, chunk)
                 progress.moved_ms = now_ms
         return True
@@ -368,21 +378,26 @@ class PrimaryReplication:
     def _next_chunk(
         self, progress: Progress, messages: Messages, notes: Notes, work: Work
     ) -> CopyChunk | None:
-        """The next chunk; None if what is next has to be read first."""
+        """The next chunk; None if what is next has to be read first, or was only looked for."""
         missing = progress.missing
         progress.waits_for = 0
         chunk = Chunk()
-        while missing and chunk.size < self._chunk_bytes_max and not progress.waits_for:
+        most = self._chunk_bytes_max
+        while missing and chunk.size < most and chunk.looked_at < LOOKED_MAX:
+            if progress.waits_for:
+                break
             first, position = missing.pop()
             lowest = position + 1 if progress.noted else messages.on_disk_from(position)
             if lowest <= position:
                 lowest = max(lowest, first)
-                left = chunk.take_read(progress, lowest, position, self._chunk_bytes_max)
+                left = chunk.take_read(progress, lowest, position, most)
             else:
                 left = chunk.take(progress, position, messages)
             if first <= left:
                 missing.append((first, left))
-        if progress.waits_for and not chunk.told:
+        if missing and not chunk.told:
+            # What is next has to be read, or nothing of what was looked at is there any more.
+            work.serve(chunk.cost)
             return None
         known = {
             what: {p: table[p] for p in chunk.told if p in table}

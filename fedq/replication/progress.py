@@ -15,6 +15,10 @@ STATE_NAMES = ("waiting", "copying", "streaming")
 
 #: What a note takes in a chunk.
 NOTE_BYTES = 16
+#: Positions that are looked at for one chunk, at most; and for a unit of work, where the message
+#: is gone, as a shift.
+LOOKED_MAX = 8_192
+_GONE_SHIFT = 3
 #: What it takes to hold a message that was read for a copy, beside its bytes.
 READ_BYTES = 128
 
@@ -79,10 +83,12 @@ class Progress:
 class Chunk:
     """What the next chunk of a copy has so far, newest first."""
 
-    __slots__ = ("bodies", "positions", "size", "told")
+    __slots__ = ("bodies", "looked_at", "positions", "size", "told")
 
     def __init__(self) -> None:
         self.size = 0
+        #: Positions that were looked at, those of messages that are gone among them.
+        self.looked_at = 0
         self.positions: list[int] = []
         self.bodies: list[bytes] = []
         #: Positions in this chunk, those whose notes alone are sent among them.
@@ -91,10 +97,12 @@ class Chunk:
     @property
     def cost(self) -> int:
         """What it is to put it together, in units of work."""
-        return 1 + len(self.told) + (self.size >> WORK_BYTES_SHIFT)
+        gone = self.looked_at - len(self.told)
+        return 1 + len(self.told) + (gone >> _GONE_SHIFT) + (self.size >> WORK_BYTES_SHIFT)
 
     def take(self, progress: Progress, position: int, messages: Messages) -> int:
         """Takes the next message, if it is still there; returns which position is next."""
+        self.looked_at += 1
         message = messages.message_at(position)
         if message == b"" and position not in progress.noted:
             message = progress.take_read(position)
@@ -124,6 +132,7 @@ class Chunk:
             size += len(message)
             position -= 1
         taken = range(begun, position, -1)
+        self.looked_at += len(taken)
         self.positions.extend(taken)
         self.told.extend(taken)
         progress.bytes_read -= size - self.size + READ_BYTES * len(taken)

@@ -60,11 +60,14 @@ class ReplicaFlow:
         info = self.state.map.fragments[message.fragment]
         in_sync = info.in_sync.get(self.state.me) == self.state.settings.incarnation
         replica, reign, base = backup.replica, message.reign, message.base
+        knew = replica.publishing.sure or replica.publishing.ahead
         replica.start_copy(message.dropped, message.origins, reign, base, in_sync)
         backup.whole = False
         if replica.durable:
             keep = encode_keep(message.fragment, reign, base, message.dropped)
-            if sure := replica.publishing.sure:
+            sure = replica.publishing.sure
+            if sure or knew:
+                # That nothing is sure any more is written, too: the disk has what was.
                 known = encode_publishers(message.fragment, reign, base, SURE, sure)
                 keep = encode_group(message.fragment, reign, keep + known)
             self.state.plan.append(

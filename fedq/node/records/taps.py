@@ -17,6 +17,8 @@ TAPS_BYTES_MAX: Final = 4 << 20
 #: As the route of a message begins that the firehose itself has published.
 _OWN: Final = b"%c%b" % (len(TRACE_EXCHANGE), TRACE_EXCHANGE.encode())
 _OWN_END: Final = HEAD_SIZE + len(_OWN)
+#: What stands in the headers of each dead letter of such a message, and of its dead letters.
+_OWN_DEATH: Final = b"\x08exchangeS" + len(TRACE_EXCHANGE).to_bytes(4, "big") + _OWN[1:]
 
 
 class Tap:
@@ -72,7 +74,7 @@ class Taps:
                 tap.queue, tap.redelivered = queue, position in again
 
     def _take(self, channel: Channel, message: bytes) -> Tap | None:
-        if message[HEAD_SIZE:_OWN_END] == _OWN:
+        if message[HEAD_SIZE:_OWN_END] == _OWN or _OWN_DEATH in message:
             return None
         if len(self.taken) >= TAPS_MAX or self.size + len(message) > TAPS_BYTES_MAX:
             self.lost += 1

@@ -8,9 +8,10 @@ They are transient, and nobody waits for them.
 from collections.abc import Mapping
 from typing import Final
 
-from fedq.amqp.content import decode_kept_properties, encode_properties
+from fedq.amqp.content import decode_kept_properties, encode_properties, message_flags
 from fedq.amqp.rewriting import PROPERTIES_WRITTEN_BYTES_MAX, routing_keys
 from fedq.amqp.values import TableValue
+from fedq.core.errors import ConnectionViolation
 from fedq.core.ids import FragmentId, QueueKey
 from fedq.core.limits import NAME_BYTES_MAX
 from fedq.core.message import FLAG_COPIES, encode, make_route, split_lean, split_route
@@ -21,8 +22,9 @@ from fedq.node.records.tracer import Tracer
 from fedq.node.risk import Fault
 from fedq.wiring.cluster_map.state import TRACE_EXCHANGE
 
-#: What a tapped message costs, in units of work.
+#: What a tapped message costs, in units of work, and bytes of properties for one, as a shift.
 _TAP_WORK: Final = 20
+_PROPERTIES_SHIFT: Final = 4
 #: How often the log says that some had no room.
 _TOLD_EVERY_MS: Final = 10_000
 
@@ -41,9 +43,13 @@ class Firehose:
 
     def end_turn(self, tracer: Tracer) -> None:
         """Publishes what was tapped since the last turn ended."""
-        taps = tracer.taps
+        taps, work = tracer.taps, self.state.work
         for tap in taps.take():
-            self._publish(tap)
+            # Nobody waits for it, so it takes what is left of the turn, and no more.
+            if work.left > 0:
+                self._publish(tap)
+            else:
+                self._left_out += 1
         if taps.lost:
             self._left_out, taps.lost = self._left_out + taps.lost, 0
         if self._left_out and self.state.now_ms - self._told_ms >= _TOLD_EVERY_MS:
@@ -66,9 +72,12 @@ class Firehose:
             return
         message, reach = found
         roomy = [publisher for publisher in reach.publishers if not publisher.full]
-        if len(roomy) < len(reach.publishers):
+        nodes = [node for node in reach.nodes if not state.peers[node].relays.full]
+        if len(roomy) < len(reach.publishers) or len(nodes) < len(reach.nodes):
             self._left_out += 1
-        self.outlets.deliver(tap.vhost, [message], reach._replace(publishers=roomy), None)
+        self.outlets.deliver(
+            tap.vhost, [message], reach._replace(publishers=roomy, nodes=nodes), None
+        )
 
     def _message_of(self, tap: Tap) -> tuple[bytes, Reach] | None:
         """What the firehose says of a message, and to whom; None: nobody listens."""
@@ -77,6 +86,7 @@ class Firehose:
         exchange, key = split_route(route)
         way = f"publish.{exchange}" if tap.queue is None else f"deliver.{tap.queue}"
         to = make_route(TRACE_EXCHANGE, _short(way))
+        state.work.spend(1 + (len(properties) >> _PROPERTIES_SHIFT))
         kept = decode_kept_properties(properties)
         headers = _headers(tap, exchange, _keys(tap.message, key), kept, state.me)
         targets = state.router.route(tap.vhost, to, lambda: {"headers": headers})
@@ -86,7 +96,7 @@ class Firehose:
             return None
         state.work.spend(_TAP_WORK)
         encoded = encode_properties({"headers": headers})
-        if len(encoded) > PROPERTIES_WRITTEN_BYTES_MAX:
+        if not _is_readable(encoded):
             headers["properties"] = {}
             encoded = encode_properties({"headers": headers})
         message = encode(0, to, encoded, bytes(body))
@@ -117,6 +127,17 @@ def _keys(message: bytes, key: str) -> list[str]:
     """The routing keys of a message: its own, and those of its copies."""
     keys = routing_keys(message, key) if message[0] & FLAG_COPIES else None
     return [key] if keys is None else keys
+
+
+def _is_readable(properties: bytes) -> bool:
+    """Whether readers take properties: they stand two tables deeper here than they came."""
+    if len(properties) > PROPERTIES_WRITTEN_BYTES_MAX:
+        return False
+    try:
+        message_flags(properties)
+    except ConnectionViolation:
+        return False
+    return True
 
 
 def _short(text: str) -> str:

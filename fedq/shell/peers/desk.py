@@ -134,6 +134,10 @@ class PeerDesk:
             "empty one"
         )
         self._tell(f"cluster {hello.node}", sentence)
+        owner = self._owners.get(hello.node)
+        if owner is not None and self._clock() - owner.heard_s < self._suspect_s:
+            # The node of that name in this cluster is there: whoever calls is in the wrong place.
+            return sentence
         self._foreign[hello.node] = theirs
         agree = sum(1 for name in self._foreign.values() if name == theirs)
         nodes = self.hello.agreed.get("peers", "").split(", ")

@@ -2,6 +2,8 @@
 
 from typing import Any
 
+import pytest
+
 from fedq.amqp.content import decode_properties, encode_properties
 from fedq.amqp.methods import (
     BasicConsume,
@@ -153,6 +155,56 @@ def test_properties_without_room_are_left_out() -> None:
     ((_, body, headers),) = heard(watching)
     assert body == "a"
     assert len(headers["properties"].get("headers", {}).get("long", "")) in (0, 100_000)
+
+
+@pytest.mark.parametrize("levels", [28, 29, 30, 31])
+def test_headers_that_would_stand_too_deep_are_left_out(levels: int) -> None:
+    """Else whoever reads them, another node above all, would refuse what this one says."""
+    cluster = Cluster(2)
+    watching, working = watcher(cluster, "n2"), cluster.client("n1")
+    firehose(cluster, True)
+    table: dict[str, Any] = {}
+    for _ in range(levels):
+        table = {"a": table}
+    working.write(publish(1, "", "nowhere", b"a", encode_properties({"headers": table})))
+    ((_, body, headers),) = heard(watching)
+    assert body == "a"
+    assert headers["properties"] == ({"headers": table} if levels < 30 else {})
+    assert all(host.stops == 0 for host in cluster.hosts.values())
+
+
+def test_dead_letters_of_what_it_said_are_not_heard() -> None:
+    """Else one publish would be told of for ever."""
+    cluster = Cluster()
+    working = cluster.client()
+    working.ask(ExchangeDeclare("dx", "fanout"), ExchangeDeclareOk)
+    dying: Any = {"x-message-ttl": 0, "x-dead-letter-exchange": "dx"}
+    working.ask(QueueDeclare("dying", arguments=dying), QueueDeclareOk)
+    working.ask(QueueBind("dying", "amq.rabbitmq.trace", "deliver.#"), QueueBindOk)
+    for number in range(2):
+        working.ask(QueueDeclare(f"q{number}"), QueueDeclareOk)
+        working.ask(QueueBind(f"q{number}", "dx", ""), QueueBindOk)
+        working.ask(BasicConsume(f"q{number}", f"t{number}", no_ack=True), BasicConsumeOk)
+    firehose(cluster, True)
+    working.write(publish(1, "dx", "k", b"once"))
+    cluster.pass_ms(2_000)
+    # The message in both queues, and what was said of these deliveries, in both again.
+    assert sum(isinstance(each, Content) for each in working.said) == 2 + 2 * 2
+
+
+def test_it_takes_what_is_left_of_a_turn_and_no_more() -> None:
+    cluster = Cluster(work_per_turn=2_000)
+    working = cluster.client()
+    for number in range(50):
+        working.ask(QueueDeclare(f"q{number}"), QueueDeclareOk)
+        working.ask(QueueBind(f"q{number}", "amq.rabbitmq.trace", "publish.#"), QueueBindOk)
+    firehose(cluster, True)
+    work = cluster.node("n1").state.work
+    working.write(b"".join(publish(1, "", "nowhere", b"x") for _ in range(1_000)))
+    least = 0
+    while cluster.turn():
+        least = min(least, work.left)
+    assert least > -1_000
 
 
 def test_keys_that_are_no_utf_8_are_heard_and_traced() -> None:

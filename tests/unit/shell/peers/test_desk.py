@@ -59,6 +59,16 @@ def test_a_node_whose_directory_is_not_that_of_most_others_ends() -> None:
     assert "No message in it was touched" in sentence
 
 
+def test_foreigners_end_nobody_whose_own_nodes_are_there() -> None:
+    """A cluster that was given another one's addresses calls all of its nodes."""
+    made = Desk("c1")
+    for name in ("n2", "n3"):
+        assert made.desk.judge(hello(name, "c1")) is None
+    for name in ("n2", "n3"):
+        assert made.desk.judge(hello(name, "c2")) is not None
+    assert made.ends == []
+
+
 def test_a_node_with_the_right_directory_counts_no_more_as_a_foreigner() -> None:
     made = Desk("c1")
     made.desk.judge(hello("n2", "c2"))
