@@ -173,8 +173,8 @@ ROWS: Final = (
         "publishers with names that a fragment remembers; ranges of sequences that it refused of "
         "one; a name; a sequence",
         "{PUBLISHERS_KNOWN_MAX}, the one goes of which nothing was taken for longest, and its "
-        "repeats are taken; {PUBLISHER_REFUSED_MAX}, the latest; {NAME_BYTES_MAX:bytes}; "
-        "{SEQUENCE_MAX} ({PRECONDITION_FAILED} beyond)",
+        "repeats are taken; {PUBLISHER_REFUSED_MAX}, the oldest become one; "
+        "{NAME_BYTES_MAX:bytes}; {SEQUENCE_MAX} ({PRECONDITION_FAILED} beyond)",
     ),
     (
         "names of readers that a stream keeps; readers with names of one stream",

@@ -2,7 +2,8 @@
 
 Inputs: sequences that are about to be taken, or were refused; records. Outputs: which of them are
 new, and what a record is to say. A publisher's sequences grow; gaps are no matter: what is not
-above the highest one that was taken counts as taken, but for what was refused.
+above the highest one that was taken counts as taken, but for what was refused. (Of very many ranges
+that were refused the first become one, with what was taken between them.)
 
 Invariants: the publishers are in the order in which something was taken of them last, and no more
 than `PUBLISHERS_KNOWN_MAX`: the first one is forgotten first. What is here follows from the records
@@ -58,7 +59,8 @@ class KnownPublishers:
     @property
     def bytes_held(self) -> int:
         """What is kept here, roughly."""
-        return self._marks_bytes + len(self._refused) * _PUBLISHER_BYTES
+        ranges = sum(map(len, self._refused.values())) if self._refused else 0
+        return self._marks_bytes + len(self._refused) * _PUBLISHER_BYTES + ranges * _RANGE_BYTES
 
     @property
     def marks(self) -> Marks:
@@ -94,7 +96,7 @@ class KnownPublishers:
             if above[-1][1] > highest:
                 self._refused[name] = minus(above, [(0, highest)])
         if refused:
-            refused = minus(join_overlapping(refused), [(first, last)])[-PUBLISHER_REFUSED_MAX:]
+            refused = _bounded(minus(join_overlapping(refused), [(first, last)]))
         news = PublisherMark(highest, tuple(refused))
         self._put({name: news})
         return News(name, news, last)
@@ -107,7 +109,7 @@ class KnownPublishers:
             # What was refused before, and is again, is noted already.
             return
         ranges = self._refused.pop(name, [])
-        self._refused[name] = join_overlapping([*ranges, (first, last)])[-PUBLISHER_REFUSED_MAX:]
+        self._refused[name] = _bounded(join_overlapping([*ranges, (first, last)]))
         if len(self._refused) > PUBLISHERS_KNOWN_MAX:
             del self._refused[next(iter(self._refused))]
 
@@ -135,6 +137,16 @@ class KnownPublishers:
             self._marks_bytes -= _size_of(first, known.pop(first))
 
 
+def _bounded(refused: list[Range]) -> list[Range]:
+    """Refused ranges, no more than are kept: the first ones become one.
+
+    So what was taken between those is taken again, if it is repeated; what was refused is not
+    confirmed without being there, which were worse.
+    """
+    more = len(refused) - PUBLISHER_REFUSED_MAX
+    return [(refused[0][0], refused[more][1]), *refused[more + 1 :]] if more > 0 else refused
+
+
 def marks_of(publishers: KnownPublishers | None) -> dict[str, PublisherMark]:
     """What was taken of each by now; nobody has a name where there are none."""
     return dict(publishers.marks) if publishers is not None else {}
@@ -150,7 +162,7 @@ def sure_of_both(mine: Marks, theirs: Marks) -> dict[str, PublisherMark]:
             refused = join_overlapping(
                 [(a, min(b, highest)) for a, b in (*mark.refused, *other.refused) if a <= highest]
             )
-            sure[name] = PublisherMark(highest, tuple(refused[-PUBLISHER_REFUSED_MAX:]))
+            sure[name] = PublisherMark(highest, tuple(_bounded(refused)))
     return sure
 
 

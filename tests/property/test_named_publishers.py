@@ -130,6 +130,8 @@ def test_ranges_and_publishers_are_bounded() -> None:
     [mark] = known.marks.values()
     assert len(mark.refused) == PUBLISHER_REFUSED_MAX
     assert mark.refused[-1] == (598, 598)
+    # What was refused is never taken for taken; of the first some was taken between.
+    assert mark.refused[0] == (1, 3 * (200 - PUBLISHER_REFUSED_MAX) + 1)
     for number in range(PUBLISHERS_KNOWN_MAX + 5):
         known.refuse(f"refused {number}", 1, 9)
         known.take(f"n{number}", 1, 1)
