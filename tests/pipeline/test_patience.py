@@ -33,8 +33,7 @@ def test_it_is_tried_for_so_long_with_pauses_that_grow(clock: Clock) -> None:
     tried = Patience(5)
     begun = clock.now
     with pytest.raises(PipelineError, match=r"it is away \(tried for 5 s: retryTimeout\)"):
-        while True:
-            tried.wait("it is away")
+        _for_ever(tried)
     assert 3 <= clock.now - begun <= 5
     assert clock.slept[:3] == [0.1, 0.2, 0.4]
 
@@ -48,3 +47,8 @@ def test_what_went_on_before_it_failed_does_not_count(clock: Clock) -> None:
     clock.now += 3_600
     tried.wait("it is away")
     assert clock.slept == [0.1, 0.1]
+
+
+def _for_ever(tried: Patience) -> None:
+    while True:
+        tried.wait("it is away")
