@@ -269,7 +269,8 @@ class FragmentRoles:
         if fragment.log is not None:
             fragment.log.notes_times = self.state.all_speak(STREAM_TIMES)
             fragment.log.readers.begin_with(copy.readers)
-        if copy.publishing is not None and copy.publishing.sure:
+        if copy.publishing is not None and (copy.publishing.sure or copy.publishing.ahead):
+            # Also where nothing is sure: the disk may have what the last primary had taken.
             fragment.publishers = KnownPublishers(copy.publishing.sure)
         # A reign begins at the epoch that made it: no other one lies between.
         if copy.seen is not None and copy.whole and copy.seen.epoch + 1 == info.reign:

@@ -3,8 +3,12 @@
 from fedq.amqp.methods import BasicAck
 from fedq.core.ids import FragmentId, NodeId, first_position
 from fedq.fragments.replica import Replica
-from fedq.journal.events import ALL, SOME, PublisherMark
+from fedq.journal.events import ALL, SOME, SURE, PublisherMark
 from fedq.journal.records import (
+    HEAD,
+    KIND_PUBLISHERS,
+    PUBLISHERS_HEAD,
+    VERSION,
     encode_copy,
     encode_enqueue,
     encode_group,
@@ -117,3 +121,28 @@ def test_a_copy_that_leads_before_it_was_complete_reverts() -> None:
     recovered = recover(journal).fragments[FragmentId(1)]
     assert recovered.publishers == {"p": PublisherMark(40)}
     assert len(recovered.messages) == 40
+
+
+def test_a_copy_that_is_sure_of_nothing_any_more_says_so_on_its_disk() -> None:
+    """Else, started again before it was complete, it would take repeats for taken."""
+    cluster = Cluster(5)
+    client = queue_on(cluster, "n1", x_fedq_replicas=3)
+    second, third = cluster.node("n1").state.map.fragments[FragmentId(1)].backups
+    cluster.mute["n1", second] = None
+    send(client, "q", [1, 2, 3], publisher="p")
+    assert cluster.node(third).state.backups[FragmentId(1)].replica.publishing.sure
+    cluster.kill("n1")
+    cluster.wait_for(lambda: FragmentId(1) in cluster.node(second).state.primaries)
+
+    def follows() -> bool:
+        backup = cluster.node(third).state.backups.get(FragmentId(1))
+        return backup is not None and backup.whole and backup.replication.primary == second
+
+    cluster.wait_for(follows)
+    reign = cluster.node(second).state.primaries[FragmentId(1)].fragment.reign
+    head = HEAD.pack(VERSION, KIND_PUBLISHERS, 1, reign)
+    [data] = [bytes(each) for each in cluster.hosts[NodeId(third)].segments.values()]
+    at = data.index(head) + len(head)
+    event, kind, count = PUBLISHERS_HEAD.unpack_from(data, at)
+    assert event >= first_position(reign) - 1
+    assert (kind, count) == (SURE, 0)
