@@ -112,8 +112,10 @@ def _target(urls: str) -> str:
         try:
             parts = urlsplit(url)
             port = parts.port or 5672
-        except ValueError as error:
-            raise CommandError(f"--url: {error}", USAGE) from error
+        except ValueError:
+            # What Python says may quote a part of the password.
+            text = "--url: write amqp://USER:PASSWORD@HOST:PORT/VHOST, percent-encoded"
+            raise CommandError(text, USAGE) from None
         if parts.scheme not in ("amqp", "amqps") or not parts.hostname:
             raise CommandError("--url: write amqp://USER:PASSWORD@HOST:PORT/VHOST", USAGE)
         found.append(f"{parts.scheme}://{parts.hostname}:{port}{parts.path or '/%2F'}")

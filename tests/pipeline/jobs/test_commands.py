@@ -21,6 +21,10 @@ URL = ("--url", "fedq://guest:guest@127.0.0.1:1", "--stream", "events")
     (("traffic", *URL, "--from", "2026-11-26", "--to", "2026-11-26"), "nothing is in it"),
     (("audit", *URL, "--to", "26.11."), "--to: '26.11.' is no time"),
     (("replay", "--archive", "a", "--url", "ftp://x", "--stream", "s"), "--url: write amqp://"),
+    (
+        ("replay", "--archive", "a", "--url", "amqp://u:pa/ss@x:5672/", "--stream", "s"),
+        "PORT/VHOST, percent-encoded",
+    ),
     (("replay", "--archive", "a"), "stream: say which stream's rows"),
 ])  # fmt: skip
 def test_what_means_nothing_is_said_before_anything_starts(

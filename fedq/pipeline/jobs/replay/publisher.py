@@ -182,8 +182,10 @@ class _Connection:
         self._is_closing = False
         try:
             parameters = pika.URLParameters(url)
-        except (ValueError, TypeError) as error:
-            raise OptionError(f"--url: {error}") from error
+        except (ValueError, TypeError):
+            # What pika says may quote a part of the password.
+            text = "--url: write amqp://USER:PASSWORD@HOST:PORT/VHOST, percent-encoded"
+            raise OptionError(text) from None
         parameters.socket_timeout = parameters.stack_timeout = _OPEN_S
         self._address = f"{parameters.host}:{parameters.port}"
         self._connection = pika.SelectConnection(
