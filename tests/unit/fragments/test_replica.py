@@ -134,3 +134,14 @@ def test_of_records_with_damage_among_them_none_counts() -> None:
     with pytest.raises(CorruptRecord):
         made.apply(settled + settled[:-1])
     assert list(made.messages.values()) == bodies("one", "two", "three")
+
+
+def test_a_chunk_with_a_hole_leaves_the_others_as_they_came() -> None:
+    """To take them apart is work for all of them, while nobody needs it."""
+    copy = Replica(ONE, durable=True)
+    copy.apply(encode_copy(ONE, 1, [20, 21, 22], bodies("a", "b", "c"), {}))
+    copy.apply(encode_copy(ONE, 1, [15, 17], bodies("d", "e"), {}))
+    assert (copy.count_unread, copy.count_read) == (3, 2)
+    copy.apply(encode_copy(ONE, 1, [10, 11], bodies("f", "g"), {}))
+    assert copy.count_unread == 5
+    assert list(copy.in_order()) == [10, 11, 15, 17, 20, 21, 22]

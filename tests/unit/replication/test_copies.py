@@ -87,3 +87,18 @@ def test_what_was_settled_after_it_was_read_is_not_sent() -> None:
     made.pump_copies(messages, {}, 0, Work(20_000))
     assert sent(made) == [[4, 7], [1, 3]]
     assert made.backups[BEN].bytes_read == 0
+
+
+def test_what_is_gone_meanwhile_is_walked_over_within_the_turns() -> None:
+    """A purge may leave nothing of what a copy lacks: a turn looks at some of it, and pays."""
+    messages = Held(dict.fromkeys(range(1, 200_001), BODY))
+    made = copying(messages)
+    messages.clear()
+    work, turns = Work(2_000), 0
+    while not made.backups[BEN].done_sent:
+        work.begin_turn()
+        made.pump_copies(messages, {}, 0, work)
+        assert work.left > -2_000
+        turns += 1
+    assert turns > 10
+    assert sent(made) == [[]]
