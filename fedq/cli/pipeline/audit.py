@@ -15,6 +15,7 @@ from fedq.cli.pipeline.options import (
     ToOption,
     UrlOption,
     VhostOption,
+    period_of,
 )
 from fedq.cli.pipeline.running import run_on_spark, shown, telling
 from fedq.cli.terminal.failure import UNWELL, reporting
@@ -61,14 +62,11 @@ def audit_trace(
 ) -> None:
     """Prove or refute the promises P1 to P4 by a trace's stream; exit code 4: one is refuted."""
     with telling():
-        from fedq.pipeline.jobs.archive.layout import check_range, time_of
         from fedq.pipeline.jobs.kit.directory import claim
         from fedq.pipeline.jobs.kit.session import check_spark
         from fedq.pipeline.jobs.kit.source import rows_behind, source_of
 
-        since = None if begin is None else time_of("--from", begin)
-        until = None if end is None else time_of("--to", end)
-        check_range(since, until)
+        since, until = period_of(begin, end)
         source = source_of(Place(url, stream, vhost, (ca, cert, key)).options())
         check_spark()
         from fedq.pipeline.jobs.audit.audit import AuditPlan, audit

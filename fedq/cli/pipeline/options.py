@@ -1,5 +1,6 @@
 """Options that the pipeline's commands share, and what they mean to a read."""
 
+from datetime import datetime
 from pathlib import Path
 from typing import Annotated, NamedTuple
 
@@ -79,3 +80,13 @@ class Place(NamedTuple):
         given = {"url": self.url or "", "stream": self.stream or "", "vhost": self.vhost}
         names = ("tls.authority", "tls.certificate", "tls.key")
         return given | {name: path for name, path in zip(names, self.files, strict=True) if path}
+
+
+def period_of(begin: str | None, end: str | None) -> tuple[datetime | None, datetime | None]:
+    """What `--from` and `--to` say; `OptionError` for what is no time, or has nothing in it."""
+    from fedq.pipeline.jobs.archive.layout import check_range, time_of
+
+    since = None if begin is None else time_of("--from", begin)
+    until = None if end is None else time_of("--to", end)
+    check_range(since, until)
+    return since, until

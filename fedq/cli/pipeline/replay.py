@@ -13,6 +13,7 @@ from fedq.cli.pipeline.options import (
     QuietOption,
     StreamOption,
     ToOption,
+    period_of,
 )
 from fedq.cli.pipeline.running import INTERRUPTED, run_on_spark, telling
 from fedq.cli.terminal.failure import FAILED, USAGE, CommandError, reporting
@@ -66,13 +67,10 @@ def replay_archive(
 ) -> None:
     """Publish rows of an archive again, in order, with confirms; goes on where it was."""
     with telling():
-        from fedq.pipeline.jobs.archive.layout import check_range, time_of
         from fedq.pipeline.jobs.kit.session import check_spark
         from fedq.pipeline.jobs.replay.selection import Selection
 
-        since = None if begin is None else time_of("--from", begin)
-        until = None if end is None else time_of("--to", end)
-        check_range(since, until)
+        since, until = period_of(begin, end)
         if not stream:
             raise CommandError("stream: say which stream's rows are to be published", USAGE)
         wanted = Selection(

@@ -17,6 +17,7 @@ from fedq.cli.pipeline.options import (
     ToOption,
     UrlOption,
     VhostOption,
+    period_of,
 )
 from fedq.cli.pipeline.running import run_on_spark, shown, telling
 from fedq.cli.terminal.failure import reporting
@@ -54,14 +55,12 @@ def roll_up_traffic(
 ) -> None:
     """Roll a stream up by minute, exchange and key; a page of --from to --to, or of all of it."""
     with telling():
-        from fedq.pipeline.jobs.archive.layout import check_range, table_path, time_of
+        from fedq.pipeline.jobs.archive.layout import table_path
         from fedq.pipeline.jobs.kit.output import PAGE
         from fedq.pipeline.jobs.kit.session import check_spark
         from fedq.pipeline.jobs.kit.source import rows_behind, source_of
 
-        since = None if begin is None else time_of("--from", begin)
-        until = None if end is None else time_of("--to", end)
-        check_range(since, until)
+        since, until = period_of(begin, end)
         source = source_of(Place(url, stream, vhost, (ca, cert, key)).options())
         check_spark()
         from fedq.pipeline.jobs.traffic.traffic import TrafficPlan, prepare, traffic
