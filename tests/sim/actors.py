@@ -291,3 +291,24 @@ class Actor:
         self._waits += 1
         token = self._waits
         self.world.after(wait_us, lambda: self._wake(token, None, None))
+
+
+class Declaring(Actor):
+    """Declares what others use, however often it takes: `_declare` says what."""
+
+    def script(self) -> Script[None]:
+        """Goes on until all is there."""
+        while True:
+            try:
+                yield from self.connect()
+                yield from self._declare()
+                yield from self.leave()
+                return
+            except (LostError, ClosedError) as error:
+                if isinstance(error, ClosedError) and error.refusal.code not in RETRYABLE:
+                    self.ledger.broken(f"a declaration was refused: {error.refusal}")
+                    return
+                yield 100 * MS
+
+    def _declare(self) -> Script[None]:
+        raise NotImplementedError

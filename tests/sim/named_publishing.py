@@ -27,7 +27,7 @@ from fedq.amqp.methods import (
 from fedq.amqp.values import FieldTable
 from fedq.core.seeds import derive
 from fedq.core.versions import NAMED_PUBLISHERS
-from tests.sim.actors import RETRYABLE, Actor, ClosedError, LostError, Script
+from tests.sim.actors import Actor, Declaring, Script
 from tests.sim.checkers import Ledger
 from tests.sim.client_connection import Content
 from tests.sim.confirming import ConfirmingActor, Numbers
@@ -87,7 +87,7 @@ class NamedBook:
                 self.ledger.broken(f"P1: confirmed of {publisher}, and not there: {lost[:5]}")
 
 
-class NamedSetup(Actor):
+class NamedSetup(Declaring):
     """Declares the exchange and the queues, however often it takes."""
 
     def __init__(
@@ -97,26 +97,17 @@ class NamedSetup(Actor):
         self.plan = plan
 
     def script(self) -> Script[None]:
-        while True:
-            try:
-                yield from self.connect()
-                exchange = ExchangeDeclare(EXCHANGE, "fanout", durable=True)
-                yield from self.call(exchange, ExchangeDeclareOk)
-                for queue in (KEPT, WORKED):
-                    declare = QueueDeclare(
-                        queue, durable=True, arguments=self.plan.arguments(queue)
-                    )
-                    yield from self.call(declare, QueueDeclareOk)
-                    yield from self.call(QueueBind(queue, EXCHANGE, ""), QueueBindOk)
-                yield from self.leave()
-                break
-            except (LostError, ClosedError) as error:
-                if isinstance(error, ClosedError) and error.refusal.code not in RETRYABLE:
-                    self.ledger.broken(f"a declaration was refused: {error.refusal}")
-                    return
-                yield 100 * MS
+        yield from super().script()
         while not self._may_have_names():
             yield 20 * MS
+
+    def _declare(self) -> Script[None]:
+        exchange = ExchangeDeclare(EXCHANGE, "fanout", durable=True)
+        yield from self.call(exchange, ExchangeDeclareOk)
+        for queue in (KEPT, WORKED):
+            declare = QueueDeclare(queue, durable=True, arguments=self.plan.arguments(queue))
+            yield from self.call(declare, QueueDeclareOk)
+            yield from self.call(QueueBind(queue, EXCHANGE, ""), QueueBindOk)
 
     def _may_have_names(self) -> bool:
         """Whether all nodes know that all speak the version that has names."""

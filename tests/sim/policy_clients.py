@@ -26,7 +26,7 @@ from fedq.amqp.methods import (
     QueueDeclareOk,
 )
 from fedq.amqp.values import TableValue
-from tests.sim.actors import RETRYABLE, Actor, ClosedError, LostError, Script
+from tests.sim.actors import Actor, Declaring, LostError, Script
 from tests.sim.book import Book
 from tests.sim.checkers import Ledger
 from tests.sim.client_connection import Content
@@ -42,7 +42,7 @@ from tests.sim.world import MS, World, between
 DELAYER = "delayer"
 
 
-class PolicySetup(Actor):
+class PolicySetup(Declaring):
     """Declares the queues with policies, however often it takes."""
 
     def __init__(
@@ -50,19 +50,6 @@ class PolicySetup(Actor):
     ) -> None:
         super().__init__(world, ledger, hosts, "policies")
         self.queues = queues
-
-    def script(self) -> Script[None]:
-        while True:
-            try:
-                yield from self.connect()
-                yield from self._declare()
-                yield from self.leave()
-                return
-            except (LostError, ClosedError) as error:
-                if isinstance(error, ClosedError) and error.refusal.code not in RETRYABLE:
-                    self.ledger.broken(f"a declaration was refused: {error.refusal}")
-                    return
-                yield 100 * MS
 
     def _declare(self) -> Script[None]:
         kind = ExchangeDeclare(

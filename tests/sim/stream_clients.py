@@ -18,7 +18,7 @@ from fedq.amqp.methods import (
     QueueDeclareOk,
 )
 from fedq.amqp.values import FieldTable
-from tests.sim.actors import RETRYABLE, Actor, ClosedError, LostError, Script
+from tests.sim.actors import Actor, Declaring, Script
 from tests.sim.checkers import Ledger
 from tests.sim.client_connection import Content
 from tests.sim.confirming import BurstPublisher, Numbers
@@ -36,7 +36,7 @@ from tests.sim.streams import (
 from tests.sim.world import MS, World, between
 
 
-class StreamSetup(Actor):
+class StreamSetup(Declaring):
     """Declares the stream, however often it takes."""
 
     def __init__(
@@ -45,23 +45,13 @@ class StreamSetup(Actor):
         super().__init__(world, ledger, hosts, "stream")
         self.plan = plan
 
-    def script(self) -> Script[None]:
-        while True:
-            try:
-                yield from self.connect()
-                declare = QueueDeclare(NAME, durable=True, arguments=self.plan.arguments())
-                yield from self.call(declare, QueueDeclareOk)
-                if self.plan.fragments:
-                    exchange = ExchangeDeclare(EXCHANGE, "fanout", durable=True)
-                    yield from self.call(exchange, ExchangeDeclareOk)
-                    yield from self.call(QueueBind(NAME, EXCHANGE, ""), QueueBindOk)
-                yield from self.leave()
-                return
-            except (LostError, ClosedError) as error:
-                if isinstance(error, ClosedError) and error.refusal.code not in RETRYABLE:
-                    self.ledger.broken(f"a declaration was refused: {error.refusal}")
-                    return
-                yield 100 * MS
+    def _declare(self) -> Script[None]:
+        declare = QueueDeclare(NAME, durable=True, arguments=self.plan.arguments())
+        yield from self.call(declare, QueueDeclareOk)
+        if self.plan.fragments:
+            exchange = ExchangeDeclare(EXCHANGE, "fanout", durable=True)
+            yield from self.call(exchange, ExchangeDeclareOk)
+            yield from self.call(QueueBind(NAME, EXCHANGE, ""), QueueBindOk)
 
 
 class StreamPublisher(BurstPublisher[Published]):
