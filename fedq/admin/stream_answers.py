@@ -29,7 +29,7 @@ from fedq.admin.stream_chunks import chunks_of
 from fedq.amqp.route_filtering import RouteFilter, fault_of_routes
 from fedq.core.ids import FragmentId, QueueKey
 from fedq.core.limits import NAME_BYTES_MAX
-from fedq.node.records.scans import Scan, Scanned
+from fedq.node.records.streams.scans import Scan, Scanned
 from fedq.node.views.stream_view import StreamFragment, StreamOverview
 from fedq.shell.pb import streams_pb2 as pb
 

@@ -8,7 +8,7 @@ import struct
 from collections.abc import Iterator
 
 from fedq.admin.bounds import CHUNK_PIECE_BYTES_MAX
-from fedq.node.records.scans import Scanned
+from fedq.node.records.streams.scans import Scanned
 from fedq.shell.pb import streams_pb2 as pb
 
 

@@ -12,7 +12,7 @@ from typing import Final
 NEWEST: Final = 12
 #: What this release still speaks.
 OLDEST: Final = 5
-#: From which one on primaries say what was seen (`fedq.fragments.seen`).
+#: From which one on primaries say what was seen (`fedq.fragments.upkeep.seen`).
 SEEN: Final = 6
 #: From which one on long contents follow their frames in pieces (`fedq.shell.peers.longs`).
 PIECES: Final = 7
@@ -26,7 +26,7 @@ FILTERS: Final = 10
 NAMED: Final = 10
 #: From which one on copies ask each other for what they cannot read (`fedq.node.copies.mending`).
 MENDING: Final = 10
-#: From which one on it is noted when messages of streams came (`fedq.fragments.streams`).
+#: From which one on it is noted when messages of streams came (`fedq.fragments.streams.log`).
 STREAM_TIMES: Final = 10
 #: From which one on streams may be in several fragments (docs/adr/0064).
 PARTED: Final = 11

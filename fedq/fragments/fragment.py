@@ -3,13 +3,14 @@
 Inputs: batches of publishes, takes, settlements. Outputs: messages to hand out, and the lanes of
 `FragmentOut`. A *taker* is a node: the fragment hands messages to nodes and leaves it to their
 hubs (`fedq.proxy.hub`) which consumer gets which; so a consumer's place never matters here.
-What the queue's policy asks (`fedq.core.policy`) is enforced by `fedq.fragments.enforcement`.
+What the queue's policy asks (`fedq.core.policy`) is enforced by
+`fedq.fragments.upkeep.enforcement`.
 
 Messages are kept in two ways. Those without a history, nearly all, are in runs
-(`fedq.fragments.runs`): *fresh* ones, which were not handed out in this reign, and *held* ones;
-publishes, takes and settlements handle them by the run; of a long line bodies may be on disk alone
-(`fedq.fragments.fresh`). What comes back, or has a time, a priority
-or a note, is kept singly (`fedq.fragments.tracked`), and stays so.
+(`fedq.fragments.runs.runs`): *fresh* ones, which were not handed out in this reign, and *held*
+ones; publishes, takes and settlements handle them by the run; of a long line bodies may be on disk
+alone (`fedq.fragments.runs.fresh`). What comes back, or has a time, a priority or a note, is kept
+singly (`fedq.fragments.singly.tracked`), and stays so.
 
 Invariants (held by `check`):
 * every message is kept in one way, and is either ready or with exactly one taker (P2); what is dead
@@ -40,14 +41,14 @@ from fedq.core.ranges import (
     to_ranges,
     within,
 )
-from fedq.fragments.contents import EVERYTHING
-from fedq.fragments.holders import DEAD, DYING
-from fedq.fragments.losses import PURGED, RETENTION
-from fedq.fragments.moves import Going, Taken
-from fedq.fragments.runs import ON_DISK, RUN_MAX
-from fedq.fragments.sized import SizedFresh
-from fedq.fragments.tracked import TrackedMessages
-from fedq.fragments.unread_returns import UnreadReturns
+from fedq.fragments.primary.contents import EVERYTHING
+from fedq.fragments.primary.losses import PURGED, RETENTION
+from fedq.fragments.primary.unread_returns import UnreadReturns
+from fedq.fragments.runs.moves import Going, Taken
+from fedq.fragments.runs.runs import ON_DISK, RUN_MAX
+from fedq.fragments.runs.sized import SizedFresh
+from fedq.fragments.singly.holders import DEAD, DYING
+from fedq.fragments.singly.tracked import TrackedMessages
 from fedq.journal.notes import table_of
 from fedq.journal.records import NOTE_DEAD, NOTE_RETURNS
 
@@ -355,7 +356,7 @@ class Fragment(UnreadReturns):
         """Lets what is ready at these positions die of its age.
 
         What has to be read first, to become a dead letter, dies when it has been: it is asked for
-        again then (`fedq.fragments.stowing.fill`).
+        again then (`fedq.fragments.upkeep.stowing.fill`).
         """
         tracked, going = self.make_tracked(), Going()
         ranges = join_overlapping(ranges)

@@ -3,7 +3,7 @@
 Inputs: the primary's journal records. What consumers do meanwhile shows as settlements. When the
 map makes this node the primary, the replica's messages become a `Fragment` of the new reign.
 Live messages without notes stay unread until then, or until something concerns them singly
-(`fedq.fragments.unread`).
+(`fedq.fragments.copy.unread`).
 
 Invariants: notes speak of messages that are here; when a copy is complete, messages, notes and
 origins are the primary's.
@@ -15,16 +15,16 @@ from itertools import chain
 from fedq.core.ids import FragmentId, NodeId, Origin
 from fedq.core.message import FLAG_PERSISTENT
 from fedq.core.ranges import Range, within
-from fedq.fragments.applied import Applied, Mark, is_copy
-from fedq.fragments.batch import Batch
-from fedq.fragments.beginnings import SINGLE
-from fedq.fragments.copied_publishers import CopiedPublishers
-from fedq.fragments.leaving import Leaving
-from fedq.fragments.origins import forget_origins
-from fedq.fragments.positions import Positions
-from fedq.fragments.stowed import StowedRanges, Stretch
-from fedq.fragments.tracked import oldest_persistent
-from fedq.fragments.unread import Unread, singles_of
+from fedq.fragments.copy.applied import Applied, Mark, is_copy
+from fedq.fragments.copy.batch import Batch
+from fedq.fragments.copy.leaving import Leaving
+from fedq.fragments.copy.positions import Positions
+from fedq.fragments.copy.unread import Unread, singles_of
+from fedq.fragments.publishers.copied_publishers import CopiedPublishers
+from fedq.fragments.publishers.origins import forget_origins
+from fedq.fragments.runs.beginnings import SINGLE
+from fedq.fragments.runs.stowed import StowedRanges, Stretch
+from fedq.fragments.singly.tracked import oldest_persistent
 from fedq.journal.decoding import outlines
 from fedq.journal.events import (
     ALL,
@@ -279,7 +279,7 @@ class Replica:
         return self._read
 
     def batches(self) -> list[Batch]:
-        """The messages that are still in their records (`fedq.fragments.unread.Unread`)."""
+        """The messages that are still in their records (`fedq.fragments.copy.unread.Unread`)."""
         return self._unread.batches()
 
     def positions(self) -> Positions:

@@ -19,10 +19,10 @@ Priorities: only the consumers of the highest priority with demand are ready, an
 what priority it is for. Among consumers of several priorities all credit stands, however scarce:
 a fragment must know at once that a better consumer is idle here. So it does when the queue is in
 one place, elsewhere: there is no other fragment that could want the same consumer. A *single*
-active consumer is the one with the lowest ticket (`fedq.fragments.takers`). When one has left, or
-one that outranked others here, nobody here is ready before the fragments elsewhere have heard of it
-(`changing`): what they had sent was for that consumer, and the next one may be on another node.
-Meanwhile it goes back to them; credit for those that are here is with them by then.
+active consumer is the one with the lowest ticket (`fedq.fragments.taking.takers`). When one has
+left, or one that outranked others here, nobody here is ready before the fragments elsewhere have
+heard of it (`changing`): what they had sent was for that consumer, and the next one may be on
+another node. Meanwhile it goes back to them; credit for those that are here is with them by then.
 """
 
 from collections import deque

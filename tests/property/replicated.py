@@ -13,7 +13,7 @@ from fedq.core.peer_messages import CopyChunk, CopyStart, ReplicaAck, ReplicaOff
 from fedq.core.ranges import Range
 from fedq.core.work import Work
 from fedq.fragments.fragment import Fragment
-from fedq.fragments.outbox import RecordOut
+from fedq.fragments.primary.outbox import RecordOut
 from fedq.fragments.replica import Replica
 from fedq.journal.notes import Notes, forget_notes, take_notes
 from fedq.journal.records import encode_group, encode_keep, encode_note, encode_with_notes

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fedq.fragments.absent import Absent
+from fedq.fragments.singly.absent import Absent
 
 POSITIONS = st.integers(1, 40)
 CHANGES = st.lists(

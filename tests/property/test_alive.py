@@ -9,11 +9,11 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition,
 from fedq.core.ids import FragmentId, Incarnation, NodeId, Origin
 from fedq.core.message import is_persistent
 from fedq.core.ranges import from_ranges
-from fedq.fragments import alive
-from fedq.fragments.alive import Found, in_fragment, in_replica
 from fedq.fragments.fragment import Fragment
 from fedq.fragments.replica import Replica
-from fedq.fragments.stowing import fill, waits_for_disk
+from fedq.fragments.upkeep import alive
+from fedq.fragments.upkeep.alive import Found, in_fragment, in_replica
+from fedq.fragments.upkeep.stowing import fill, waits_for_disk
 from tests.unit.journal.samples import message
 
 ONE = FragmentId(1)

@@ -11,10 +11,10 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 from fedq.core.message import is_persistent
 from fedq.core.ranges import Range, from_ranges, to_ranges
 from fedq.core.work import Work
-from fedq.fragments.alive import in_replica
-from fedq.fragments.applied import Mark
-from fedq.fragments.positions import Positions
+from fedq.fragments.copy.applied import Mark
+from fedq.fragments.copy.positions import Positions
 from fedq.fragments.replica import Replica
+from fedq.fragments.upkeep.alive import in_replica
 from fedq.journal.records import NOTE_RETURNS, encode_copy, encode_enqueue, encode_settle
 from fedq.journal.records import encode_with_notes as with_notes
 from tests.unit.journal.samples import NORTH, ONE, message

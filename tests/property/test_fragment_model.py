@@ -21,10 +21,10 @@ from hypothesis.stateful import (
 from fedq.core.ids import FragmentId, Incarnation, NodeId, Origin
 from fedq.core.message import is_persistent
 from fedq.fragments.fragment import Fragment
-from fedq.fragments.outbox import RecordOut
+from fedq.fragments.primary.outbox import RecordOut
 from fedq.fragments.replica import Replica
-from fedq.fragments.seen import record_seen, take_up_seen
-from fedq.fragments.tracked import oldest_persistent
+from fedq.fragments.singly.tracked import oldest_persistent
+from fedq.fragments.upkeep.seen import record_seen, take_up_seen
 from tests.unit.journal.samples import message
 
 FRAGMENT = FragmentId(7)

@@ -17,7 +17,7 @@ from fedq.core.ids import FragmentId, Incarnation, NodeId, Origin
 from fedq.core.limits import CREDIT_WINDOW_MAX
 from fedq.core.peer_messages import Credit, CreditBack, Deliver, Offer, Settle, Watch
 from fedq.fragments.fragment import Fragment
-from fedq.fragments.takers import Takers
+from fedq.fragments.taking.takers import Takers
 from fedq.proxy.hub import PLENTIFUL, Hub, Prefetched
 from tests.unit.journal.samples import message
 

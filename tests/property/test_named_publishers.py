@@ -23,9 +23,9 @@ from fedq.core.ids import FragmentId, Incarnation, NodeId, Origin
 from fedq.core.limits import PUBLISHER_REFUSED_MAX, PUBLISHERS_KNOWN_MAX
 from fedq.core.message import FLAG_NAMED, encode, split
 from fedq.core.publish_messages import NamedRun
-from fedq.fragments.arrivals import pieces_of
 from fedq.fragments.fragment import Fragment
-from fedq.fragments.known_publishers import KnownPublishers, marks_of
+from fedq.fragments.primary.arrivals import pieces_of
+from fedq.fragments.publishers.known_publishers import KnownPublishers, marks_of
 from fedq.fragments.replica import Replica
 from fedq.journal.recovery import recover
 from tests.unit.journal.samples import message

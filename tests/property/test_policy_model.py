@@ -22,10 +22,10 @@ from fedq.core.policy import (
     TOO_LONG,
     QueuePolicy,
 )
-from fedq.fragments.enforcement import expire, fits, trim, wake
 from fedq.fragments.fragment import Fragment
-from fedq.fragments.holders import DEAD, DELAYED
 from fedq.fragments.replica import Replica
+from fedq.fragments.singly.holders import DEAD, DELAYED
+from fedq.fragments.upkeep.enforcement import expire, fits, trim, wake
 from fedq.journal.records import NOTE_DEAD
 
 FRAGMENT = FragmentId(7)

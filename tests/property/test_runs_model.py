@@ -6,9 +6,9 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 
 from fedq.core.ids import NodeId
 from fedq.core.ranges import Range, from_ranges
-from fedq.fragments.fresh import Fresh
-from fedq.fragments.in_flight import InFlight
-from fedq.fragments.runs import ON_DISK
+from fedq.fragments.runs.fresh import Fresh
+from fedq.fragments.runs.in_flight import InFlight
+from fedq.fragments.runs.runs import ON_DISK
 
 #: Short, so that a few messages make many runs.
 RUN_MAX, SWEEP_FROM = 4, 3

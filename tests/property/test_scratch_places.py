@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from fedq.core.ids import FragmentId
 from fedq.journal.places import Place
 from fedq.node.outbox import NodeOut
-from fedq.node.records.scratch import Scratch
+from fedq.node.records.disk.scratch import Scratch
 from tests.unit.journal.samples import message
 
 FRAGMENT = FragmentId(1)

@@ -14,11 +14,11 @@ from hypothesis.stateful import invariant, precondition, rule
 from fedq.core.ids import NodeId
 from fedq.core.message import FLAG_PERSISTENT, is_persistent
 from fedq.core.ranges import from_ranges
-from fedq.fragments.alive import in_fragment, in_replica
-from fedq.fragments.beginnings import SINGLE
 from fedq.fragments.fragment import Fragment
-from fedq.fragments.runs import ON_DISK
-from fedq.fragments.stowing import fill, let_go, lose, may_stow, missing, waits_for_disk
+from fedq.fragments.runs.beginnings import SINGLE
+from fedq.fragments.runs.runs import ON_DISK
+from fedq.fragments.upkeep.alive import in_fragment, in_replica
+from fedq.fragments.upkeep.stowing import fill, let_go, lose, may_stow, missing, waits_for_disk
 from tests.property.test_fragment_model import FRAGMENT, TAKERS, FragmentMachine, takers
 
 

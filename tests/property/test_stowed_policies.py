@@ -14,8 +14,8 @@ from fedq.core.ids import NodeId
 from fedq.core.message import is_persistent
 from fedq.core.policy import QueuePolicy
 from fedq.core.ranges import from_ranges
-from fedq.fragments.runs import ON_DISK
-from fedq.fragments.stowing import fill, let_go, may_stow, waits_for_disk
+from fedq.fragments.runs.runs import ON_DISK
+from fedq.fragments.upkeep.stowing import fill, let_go, may_stow, waits_for_disk
 from tests.property.test_policy_model import TAKERS, Entry, Kind, PolicyMachine, kinds, policies
 
 

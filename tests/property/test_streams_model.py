@@ -13,14 +13,14 @@ from fedq.core.ids import POSITION_BITS, FragmentId, Incarnation, NodeId, Origin
 from fedq.core.message import FLAG_PERSISTENT, encode
 from fedq.core.policy import QueuePolicy, StreamPolicy
 from fedq.core.ranges import Range, from_ranges
-from fedq.fragments.alive import in_fragment
 from fedq.fragments.fragment import Fragment
 from fedq.fragments.replica import Replica
-from fedq.fragments.runs import ON_DISK
-from fedq.fragments.stowing import lose, may_stow, waits_for_disk
-from fedq.fragments.stream_runs import StreamRuns
-from fedq.fragments.streams import NOTED_MS, StreamLog, as_kept, read_from
-from fedq.node.records.stream_pages import Page, Pages
+from fedq.fragments.runs.runs import ON_DISK
+from fedq.fragments.streams.log import NOTED_MS, StreamLog, as_kept, read_from
+from fedq.fragments.streams.stream_runs import StreamRuns
+from fedq.fragments.upkeep.alive import in_fragment
+from fedq.fragments.upkeep.stowing import lose, may_stow, waits_for_disk
+from fedq.node.records.streams.stream_pages import Page, Pages
 
 FRAGMENT = FragmentId(1)
 ME = Origin(NodeId("n1"), Incarnation(1))

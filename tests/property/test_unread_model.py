@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 
 from fedq.core.ids import Incarnation, NodeId, Origin
 from fedq.core.message import FLAG_PERSISTENT
-from fedq.fragments.unread import Unread
+from fedq.fragments.copy.unread import Unread
 from fedq.journal.payloads import Outline
 
 ORIGIN = Origin(NodeId("n1"), Incarnation(1))

@@ -10,7 +10,7 @@ from fedq.core.message import is_persistent
 from fedq.core.policy import QUARANTINED
 from fedq.core.ranges import from_ranges
 from fedq.fragments.fragment import Fragment
-from fedq.fragments.known_publishers import marks_of
+from fedq.fragments.publishers.known_publishers import marks_of
 from fedq.journal.bodies import messages_in
 from fedq.journal.records import NOTE_CAME, NOTE_DEAD, NOTE_DUE, NOTES
 from fedq.node.node import Node

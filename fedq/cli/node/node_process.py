@@ -28,7 +28,7 @@ from fedq.core.ids import ConnectionId, QueueKey
 from fedq.node.cluster.proposals import Result
 from fedq.node.containment.setting_aside import Aside
 from fedq.node.node import Node
-from fedq.node.records.scans import Scan
+from fedq.node.records.streams.scans import Scan
 from fedq.node.views.access_overview import AccessView
 from fedq.node.views.overview import overview
 from fedq.node.views.stream_view import StreamView

@@ -21,7 +21,7 @@ connection with the most of them ends.
 from typing import Final
 
 from fedq.core.ids import FragmentId
-from fedq.fragments import footprint
+from fedq.fragments.upkeep import footprint
 from fedq.node.clients.client_flow import ClientFlow
 from fedq.node.copies.stowing import Stowing
 from fedq.node.publishing.blocking import Blocking

@@ -26,7 +26,7 @@ from fedq.core.errors import Refused
 from fedq.core.ids import Epoch, FragmentId, MapVersion, NodeId
 from fedq.core.limits import HAND_OVERS_IN_FLIGHT_MAX
 from fedq.core.versions import SEEN
-from fedq.fragments.seen import record_seen
+from fedq.fragments.upkeep.seen import record_seen
 from fedq.node.cluster.proposals import GAVE_UP, Proposals, Result
 from fedq.node.records.roles import Primary
 from fedq.node.records.state import NodeState

@@ -11,7 +11,7 @@ from typing import Final
 
 from fedq.core.ids import Epoch, FragmentId, NodeId
 from fedq.core.peer_messages import CopyQuery, CopyWorth
-from fedq.fragments.positions import Checksum, Positions
+from fedq.fragments.copy.positions import Checksum, Positions
 from fedq.node.records.state import NodeState
 from fedq.wiring.failover.decide import FailoverMemory
 from fedq.wiring.failover.worth import Worth

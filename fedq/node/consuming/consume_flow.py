@@ -24,8 +24,8 @@ from fedq.core.limits import (
 )
 from fedq.core.peer_messages import Attach, Credit, CreditBack, Deliver, Offer, Watch
 from fedq.core.ranges import Range, join_ranges, ranges_of
-from fedq.fragments.enforcement import is_too_long
 from fedq.fragments.fragment import Fragment
+from fedq.fragments.upkeep.enforcement import is_too_long
 from fedq.node.consuming.getting import Getting
 from fedq.node.consuming.handing import hand_to_nodes
 from fedq.node.consuming.keeping_up import meet, note_taken, room_here

@@ -6,7 +6,7 @@ have consumers of it. Changes `Primary.windows`; marks fragments whose windows h
 
 from fedq.core.ids import NodeId
 from fedq.core.limits import KEEP_UP_MS_MAX
-from fedq.fragments.windows import Windows
+from fedq.fragments.taking.windows import Windows
 from fedq.node.consuming.queue_timers import QueueTimers
 from fedq.node.records.roles import Primary
 from fedq.node.records.settling import Settlements

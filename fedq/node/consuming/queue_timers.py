@@ -12,9 +12,9 @@ from typing import Final
 from fedq.core.ids import FragmentId, QueueKey
 from fedq.core.limits import DEAD_LETTERS_MAX, MIB
 from fedq.core.versions import STREAM_TIMES
-from fedq.fragments import enforcement
 from fedq.fragments.fragment import Fragment
-from fedq.fragments.streams import StreamLog
+from fedq.fragments.streams.log import StreamLog
+from fedq.fragments.upkeep import enforcement
 from fedq.node.publishing.dead_letters import DeadLetters
 from fedq.node.records.chores import Each
 from fedq.node.records.private_queue import PrivateQueue

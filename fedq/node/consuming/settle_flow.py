@@ -34,7 +34,7 @@ from fedq.node.records.settling import (
     settle_in,
 )
 from fedq.node.records.state import NodeState
-from fedq.node.records.stream_readers import READ, as_read
+from fedq.node.records.streams.stream_readers import READ, as_read
 from fedq.node.records.transaction_limits import check_room
 from fedq.wiring.cluster_map.queue_arguments import name_of
 

@@ -29,7 +29,7 @@ from fedq.core.peer_messages import Deliver, Got, PublishAtomic, PublishBatch, R
 from fedq.core.policy import PLAIN, QueuePolicy
 from fedq.core.suspects import Stopped, Suspect, digest_of
 from fedq.fragments.fragment import Fragment
-from fedq.fragments.moves import Taken
+from fedq.fragments.runs.moves import Taken
 from fedq.node.containment.rehearsal import failure_of
 from fedq.node.records.client_state import Channel
 from fedq.node.records.roles import Primary

@@ -22,9 +22,9 @@ from fedq.core.ids import FragmentId, Incarnation, NodeId, Origin
 from fedq.core.limits import FRAME_BYTES_MAX
 from fedq.core.message import route_of, split, split_route
 from fedq.core.policy import QueuePolicy
-from fedq.fragments import enforcement
 from fedq.fragments.fragment import Fragment
 from fedq.fragments.replica import Replica
+from fedq.fragments.upkeep import enforcement
 
 _TAKER: Final = NodeId("rehearsal")
 _ORIGIN: Final = Origin(_TAKER, Incarnation(1))

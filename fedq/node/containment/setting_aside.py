@@ -20,8 +20,8 @@ from fedq.core.limits import (
 )
 from fedq.core.policy import QUARANTINED
 from fedq.core.suspects import LastWords
-from fedq.fragments.asides import readmit, set_aside
-from fedq.fragments.holders import DEAD
+from fedq.fragments.singly.holders import DEAD
+from fedq.fragments.upkeep.asides import readmit, set_aside
 from fedq.journal.records import NOTE_DEAD
 from fedq.node.records.budget import Budget
 from fedq.node.records.roles import Primary

@@ -17,7 +17,7 @@ from typing import Final
 from fedq.core.errors import NodeFailure
 from fedq.core.ids import FragmentId
 from fedq.core.versions import CHECKPOINTS
-from fedq.fragments.alive import Found
+from fedq.fragments.upkeep.alive import Found
 from fedq.journal.events import ALL, SURE, Standing
 from fedq.journal.records import (
     encode_group,

@@ -14,8 +14,8 @@ from fedq.core.ids import NodeId
 from fedq.core.limits import MIB
 from fedq.journal.places import Place
 from fedq.node.copies.reading_back import LOST_MAX, ReadingBack, missing_between
+from fedq.node.records.disk.reads import messages_of
 from fedq.node.records.pieces import ask_in_pieces
-from fedq.node.records.reads import messages_of
 from fedq.node.records.roles import Primary
 from fedq.node.records.state import NodeState
 from fedq.replication.progress import Progress

@@ -9,7 +9,7 @@ Changes fragments of this node; sends to peers.
 
 from fedq.core.ids import QueueKey
 from fedq.core.peer_messages import CreditBack, Got, Offer
-from fedq.fragments.pace import WINDOW_MS
+from fedq.fragments.taking.pace import WINDOW_MS
 from fedq.node.consuming.consume_flow import ConsumeFlow
 from fedq.node.consuming.handing import hand_to_nodes
 from fedq.node.consuming.keeping_up import look_what_waits, note_taken

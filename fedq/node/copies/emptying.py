@@ -12,7 +12,7 @@ from fedq.amqp.method_types import BasicCancel
 from fedq.fragments.fragment import Fragment
 from fedq.node.records.client_state import Consumer, capability
 from fedq.node.records.state import NodeState
-from fedq.node.records.stream_readers import Parts
+from fedq.node.records.streams.stream_readers import Parts
 from fedq.proxy.hub import Hub
 
 #: Messages that leave for a unit of work: those in runs, those that are kept singly.

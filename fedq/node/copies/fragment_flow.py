@@ -30,9 +30,9 @@ from fedq.core.peer_messages import (
 )
 from fedq.core.ranges import within
 from fedq.core.versions import NAMED
-from fedq.fragments.outbox import Owed
-from fedq.fragments.seen import mark_all, record_seen
-from fedq.fragments.streams import places_of
+from fedq.fragments.primary.outbox import Owed
+from fedq.fragments.streams.log import places_of
+from fedq.fragments.upkeep.seen import mark_all, record_seen
 from fedq.node.consuming.keeping_up import (
     meet,
     note_back,

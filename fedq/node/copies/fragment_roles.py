@@ -15,14 +15,14 @@ from fedq.core.limits import COPY_CHUNK_BYTES_MAX
 from fedq.core.policy import QUARANTINED, QueuePolicy
 from fedq.core.ranges import Range, is_in
 from fedq.core.versions import STREAM_TIMES
-from fedq.fragments.asides import note_asides
-from fedq.fragments.copied_publishers import CopiedPublishers, on_disk
 from fedq.fragments.fragment import Fragment
-from fedq.fragments.known_publishers import KnownPublishers, marks_of
+from fedq.fragments.publishers.copied_publishers import CopiedPublishers, on_disk
+from fedq.fragments.publishers.known_publishers import KnownPublishers, marks_of
 from fedq.fragments.replica import Replica
-from fedq.fragments.seen import take_up_seen
-from fedq.fragments.stowed import StowedRanges, Stretch
-from fedq.fragments.streams import places_of
+from fedq.fragments.runs.stowed import StowedRanges, Stretch
+from fedq.fragments.streams.log import places_of
+from fedq.fragments.upkeep.asides import note_asides
+from fedq.fragments.upkeep.seen import take_up_seen
 from fedq.journal.events import ALL, Seen
 from fedq.journal.notes import Notes, copy_of, forget_between
 from fedq.journal.records import (

@@ -9,9 +9,16 @@ from collections.abc import Iterator, Mapping
 from typing import Final, NamedTuple, TypeAlias
 
 from fedq.core.ids import FragmentId, Origin
-from fedq.fragments.alive import EVERYWHERE, Found, Spans, in_fragment, in_recovered, in_replica
-from fedq.fragments.known_publishers import Marks, marks_of
-from fedq.fragments.streams import places_of
+from fedq.fragments.publishers.known_publishers import Marks, marks_of
+from fedq.fragments.streams.log import places_of
+from fedq.fragments.upkeep.alive import (
+    EVERYWHERE,
+    Found,
+    Spans,
+    in_fragment,
+    in_recovered,
+    in_replica,
+)
 from fedq.journal.events import Seen
 from fedq.journal.recovered import RecoveredFragment
 from fedq.node.records.roles import Backup, Primary
@@ -65,7 +72,7 @@ def is_in_journal(held: Held) -> bool:
 
 
 def alive_in(held: Held, spans: Spans = EVERYWHERE) -> Iterator[Found]:
-    """What is alive of it, piece by piece (`fedq.fragments.alive`)."""
+    """What is alive of it, piece by piece (`fedq.fragments.upkeep.alive`)."""
     if isinstance(held, Primary):
         return in_fragment(held.fragment, spans)
     if isinstance(held, Backup):

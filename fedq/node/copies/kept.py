@@ -6,7 +6,7 @@ Inputs: what the node may hold, how many lines it has. Output: bytes.
 from typing import Final
 
 from fedq.core.limits import KIB, MIB
-from fedq.fragments.in_flight import RUN_BYTES_MIN
+from fedq.fragments.runs.in_flight import RUN_BYTES_MIN
 from fedq.node.records.state import NodeState
 
 #: What the beginning of a line keeps: at most, at least, and in what part of memory, as a shift.

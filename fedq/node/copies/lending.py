@@ -16,13 +16,13 @@ from fedq.core.ids import FragmentId, NodeId
 from fedq.core.limits import MIB
 from fedq.core.peer_messages import Bodies, BodiesWanted
 from fedq.core.ranges import from_ranges, to_ranges
-from fedq.fragments.alive import Found
+from fedq.fragments.upkeep.alive import Found
 from fedq.journal.places import Place
 from fedq.journal.rot import note_rot
 from fedq.node.copies.held import LOOK_SHIFT, Held, alive_in, content_of, find_held, place_of
 from fedq.node.copies.mending import ANSWER_MS, POSITIONS_MAX
+from fedq.node.records.disk.reads import messages_of
 from fedq.node.records.pieces import ask_in_pieces
-from fedq.node.records.reads import messages_of
 from fedq.node.records.state import NodeState
 
 #: What one answer brings, but for its last message (`NodeSettings.piece_bytes`).

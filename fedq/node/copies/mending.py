@@ -17,7 +17,7 @@ from fedq.core.ids import FragmentId, NodeId
 from fedq.core.message import FLAG_PERSISTENT
 from fedq.core.peer_messages import Bodies, BodiesWanted
 from fedq.core.versions import MENDING
-from fedq.fragments.stowing import fill
+from fedq.fragments.upkeep.stowing import fill
 from fedq.journal.records import encode_copy
 from fedq.node.copies.held import (
     Held,

@@ -22,7 +22,7 @@ from typing import Final
 from fedq.core.errors import NodeFailure
 from fedq.core.ids import FragmentId
 from fedq.core.ranges import from_ranges, join_overlapping, to_ranges
-from fedq.fragments.alive import Found
+from fedq.fragments.upkeep.alive import Found
 from fedq.journal.records import encode_copy
 from fedq.journal.rot import next_rotten
 from fedq.journal.segments import Segment

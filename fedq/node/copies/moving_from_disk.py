@@ -19,8 +19,8 @@ from fedq.journal.segments import Segment
 from fedq.node.copies.held import find_held, is_alive
 from fedq.node.copies.mending import Mending
 from fedq.node.copies.reading_back import ReadingBack
+from fedq.node.records.disk.reads import messages_of
 from fedq.node.records.pieces import ask_in_pieces
-from fedq.node.records.reads import messages_of
 from fedq.node.records.roles import Primary
 from fedq.node.records.state import NodeState
 

@@ -20,7 +20,7 @@ from fedq.core.peer_messages import (
     CALL_PURGE,
     Reply,
 )
-from fedq.fragments.enforcement import visible_count
+from fedq.fragments.upkeep.enforcement import visible_count
 from fedq.node.cluster.abandoned import Abandoned
 from fedq.node.copies.emptying import Purging
 from fedq.node.records.roles import Primary

@@ -21,7 +21,7 @@ from fedq.core.ids import FragmentId
 from fedq.core.limits import DEAD_LETTERS_MAX, KIB, MIB
 from fedq.core.ranges import count, join_overlapping, to_ranges
 from fedq.fragments.fragment import Fragment
-from fedq.fragments.stowing import (
+from fedq.fragments.upkeep.stowing import (
     fill,
     is_in_journal,
     is_over,
@@ -33,8 +33,8 @@ from fedq.fragments.stowing import (
 from fedq.journal.places import Place
 from fedq.journal.rot import note_rot
 from fedq.node.copies.mending import Mending
+from fedq.node.records.disk.reads import extended, messages_of
 from fedq.node.records.pieces import ask_in_pieces
-from fedq.node.records.reads import extended, messages_of
 from fedq.node.records.roles import Primary
 from fedq.node.records.state import NodeState
 

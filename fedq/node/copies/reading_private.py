@@ -17,7 +17,7 @@ from fedq.core.ids import FragmentId, QueueKey
 from fedq.core.limits import DEAD_LETTERS_MAX
 from fedq.core.ranges import count
 from fedq.fragments.fragment import Fragment
-from fedq.fragments.stowing import fill, is_over, is_partly_on_disk, lose, next_absent
+from fedq.fragments.upkeep.stowing import fill, is_over, is_partly_on_disk, lose, next_absent
 from fedq.journal.bodies import messages_in
 from fedq.journal.places import Place
 from fedq.node.copies.kept import kept_bytes

@@ -1,10 +1,10 @@
 """Bodies that the journal does not have leave memory for scratch files, when it holds much.
 
 Inputs: fragments and copies that hold much; what has become of a piece that was to be written.
-Outputs: pieces to write (`fedq.node.records.scratch`). A body stays in memory until it is known to
-be written, so what the disk refuses (it is full, or fails) is merely in memory still; then nothing
-is written for a while, and memory stops publishers as it would without a disk. What a line needs no
-more of its files is forgotten now and then.
+Outputs: pieces to write (`fedq.node.records.disk.scratch`). A body stays in memory until it is
+known to be written, so what the disk refuses (it is full, or fails) is merely in memory still; then
+nothing is written for a while, and memory stops publishers as it would without a disk. What a line
+needs no more of its files is forgotten now and then.
 
 Changes fragments and copies of this node.
 """
@@ -16,13 +16,13 @@ from fedq.core.ids import FragmentId
 from fedq.core.limits import MIB
 from fedq.fragments.fragment import Fragment
 from fedq.fragments.replica import Replica
-from fedq.fragments.stowing import for_scratch, let_go, may_scratch, missing
+from fedq.fragments.upkeep.stowing import for_scratch, let_go, may_scratch, missing
 from fedq.node.copies.kept import kept_bytes, least_run_bytes
 from fedq.node.copies.reading_back import ReadingBack
 from fedq.node.copies.reading_private import ReadingPrivate
 from fedq.node.records.chores import Each
+from fedq.node.records.disk.scratch import UNDER_WAY_BYTES_MAX
 from fedq.node.records.roles import Backup, Primary
-from fedq.node.records.scratch import UNDER_WAY_BYTES_MAX
 from fedq.node.records.state import NodeState
 from fedq.wiring.cluster_map.operations import REPLICATE_PERSISTENT
 

@@ -11,9 +11,9 @@ has a past.
 from typing import Final, NamedTuple
 
 from fedq.core.ids import FragmentId
-from fedq.fragments.applied import Mark
+from fedq.fragments.copy.applied import Mark
 from fedq.fragments.replica import Replica
-from fedq.fragments.stowing import may_scratch, may_stow, stow
+from fedq.fragments.upkeep.stowing import may_scratch, may_stow, stow
 from fedq.node.copies.kept import kept_bytes, least_run_bytes
 from fedq.node.copies.reading_back import ReadingBack
 from fedq.node.copies.scratching import Scratching

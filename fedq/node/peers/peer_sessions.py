@@ -20,7 +20,7 @@ from typing import Final
 
 from fedq.core.ids import FragmentId, MapVersion, NodeId
 from fedq.core.peer_messages import MapApplied
-from fedq.fragments.origins import forget_origins
+from fedq.fragments.publishers.origins import forget_origins
 from fedq.node.cluster.cluster_flow import ClusterFlow
 from fedq.node.consuming.room import Consuming
 from fedq.node.containment.map_faults import MapFaults

@@ -13,11 +13,11 @@ from fedq.core.ids import NodeId, Origin, QueueKey
 from fedq.core.policy import REJECT_PUBLISH_DLX, TOO_LONG
 from fedq.core.publish_messages import NamedRun
 from fedq.core.trace_records import ACKED, DUPLICATE, REJECTED, REQUEUED
-from fedq.fragments.arrivals import Named, behind, pieces_of
-from fedq.fragments.asides import publish_aside, publish_private_aside
-from fedq.fragments.enforcement import fits
 from fedq.fragments.fragment import Fragment
-from fedq.fragments.outbox import Owed
+from fedq.fragments.primary.arrivals import Named, behind, pieces_of
+from fedq.fragments.primary.outbox import Owed
+from fedq.fragments.upkeep.asides import publish_aside, publish_private_aside
+from fedq.fragments.upkeep.enforcement import fits
 from fedq.node.records.private_queue import PrivateQueue
 from fedq.node.records.roles import Primary
 from fedq.node.records.state import NodeState

@@ -32,7 +32,7 @@ from fedq.core.message import (
 )
 from fedq.core.policy import DEATHS, PLAIN, QUARANTINE_REASON, QUARANTINED
 from fedq.fragments.fragment import Fragment
-from fedq.fragments.holders import DEAD
+from fedq.fragments.singly.holders import DEAD
 from fedq.journal.records import NOTE_DEAD
 from fedq.node.containment.rehearsal import failure_of
 from fedq.node.publishing.messages import delayed, properties_of

@@ -31,7 +31,7 @@ from fedq.node.records.client_state import FIRST_FRAGMENT, Channel, Client, Owne
 from fedq.node.records.peer import RelayWaiter
 from fedq.node.records.roles import Primary
 from fedq.node.records.state import NodeState
-from fedq.node.records.tracer import Tracer
+from fedq.node.records.tracing.tracer import Tracer
 from fedq.proxy.publisher import FragmentPublisher, Numbered
 from fedq.wiring.routing.partitions import partition_of
 from fedq.wiring.routing.route import Route

@@ -2,8 +2,8 @@
 
 Inputs: what comes and goes (connections, channels, consumers, queues and bindings of one
 connection, bodies that are not finished, commands that wait), each charged when it does. Outputs:
-sums. What messages take is in `fedq.fragments.footprint`; `fedq.node.clients.memory` adds it all
-up.
+sums. What messages take is in `fedq.fragments.upkeep.footprint`; `fedq.node.clients.memory` adds it
+all up.
 
 Constants are bytes, measured on running nodes and rounded up. Invariant: a client that is gone has
 nothing charged, and neither has a user or virtual host without connections.

@@ -11,10 +11,10 @@ from fedq.core.ids import MapVersion, NodeId, Origin, QueueKey
 from fedq.core.policy import PLAIN
 from fedq.core.ranges import Range
 from fedq.fragments.fragment import Fragment
-from fedq.fragments.pace import Pace
 from fedq.fragments.replica import Replica
-from fedq.fragments.takers import Takers
-from fedq.fragments.windows import Windows
+from fedq.fragments.taking.pace import Pace
+from fedq.fragments.taking.takers import Takers
+from fedq.fragments.taking.windows import Windows
 from fedq.replication.backup import OFFERED, BackupReplication
 from fedq.replication.durable import DurableMark
 from fedq.replication.primary import PrimaryReplication

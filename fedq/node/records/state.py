@@ -16,7 +16,7 @@ from fedq.core.peer_messages import TO_PRIMARY, PeerMessage
 from fedq.core.policy import PLAIN, QueuePolicy
 from fedq.core.seeds import Salts
 from fedq.core.work import Work
-from fedq.fragments.losses import Losses
+from fedq.fragments.primary.losses import Losses
 from fedq.journal.places import Place
 from fedq.journal.records import encode_settle
 from fedq.journal.recovered import Recovered
@@ -27,17 +27,17 @@ from fedq.node.records.ages import Ages
 from fedq.node.records.alarms import Alarm
 from fedq.node.records.chores import Chores
 from fedq.node.records.client_state import Channel, Client, Consumer, Owner
+from fedq.node.records.disk.reads import Reads
+from fedq.node.records.disk.scratch import FILE_BYTES_MAX, Scratch
+from fedq.node.records.disk.scrub import Scrub
 from fedq.node.records.marks import Marks
 from fedq.node.records.peer import Peer
 from fedq.node.records.private_queue import PrivateQueue
-from fedq.node.records.reads import Reads
 from fedq.node.records.roles import Backup, Primary
-from fedq.node.records.scratch import FILE_BYTES_MAX, Scratch
-from fedq.node.records.scrub import Scrub
-from fedq.node.records.stream_pages import Pages
-from fedq.node.records.stream_readers import Parts, StreamReaders
+from fedq.node.records.streams.stream_pages import Pages
+from fedq.node.records.streams.stream_readers import Parts, StreamReaders
 from fedq.node.records.suspects import Suspects
-from fedq.node.records.tracer import Tracer
+from fedq.node.records.tracing.tracer import Tracer
 from fedq.node.risk import Risk
 from fedq.node.settings import NodeSettings
 from fedq.proxy.fanout import InterestBook

@@ -31,11 +31,11 @@ from fedq.core.reader_messages import (
     ReadAs,
     ReadTurn,
 )
-from fedq.fragments.named import ReaderPlaces
+from fedq.fragments.streams.named import ReaderPlaces
 from fedq.node.records.named_readers import Group, Key, Member
 from fedq.node.records.roles import Primary
 from fedq.node.records.state import NodeState
-from fedq.node.records.stream_readers import StreamReaders, Then
+from fedq.node.records.streams.stream_readers import StreamReaders, Then
 from fedq.node.streams.serving import Serving, position_of
 from fedq.wiring.cluster_map.state import FragmentInfo
 from fedq.wiring.cluster_map.stream_arguments import KINDS, Beginning

@@ -2,9 +2,9 @@
 
 Inputs: where somebody reads; what the disk has read. Outputs: reads (`NodeOut.reads`), messages.
 What was read serves all readers that are there, and stays in its page as long as there is room
-(`fedq.node.records.stream_pages`): a bounded part of memory, for all streams together and however
-many places there are. Who finds no room waits for the next one that is done; who was served goes
-behind the others (`Reading`, and questions of other nodes in their order), so all go on.
+(`fedq.node.records.streams.stream_pages`): a bounded part of memory, for all streams together and
+however many places there are. Who finds no room waits for the next one that is done; who was served
+goes behind the others (`Reading`, and questions of other nodes in their order), so all go on.
 
 What fails to be read is read in pieces (`fedq.node.records.pieces`). What cannot be read is looked
 for in every place that may have it, and then some more times, as its segment may be on the move;
@@ -23,13 +23,13 @@ from fedq.core.limits import (
     STREAM_READ_BYTES_MIN,
 )
 from fedq.core.ranges import Range
-from fedq.fragments.runs import Run
+from fedq.fragments.runs.runs import Run
 from fedq.journal.places import Place
+from fedq.node.records.disk.reads import extended, messages_of
 from fedq.node.records.pieces import ask_in_pieces
-from fedq.node.records.reads import extended, messages_of
 from fedq.node.records.roles import Primary
 from fedq.node.records.state import NodeState
-from fedq.node.records.stream_pages import Page, StreamPages
+from fedq.node.records.streams.stream_pages import Page, StreamPages
 
 #: The part of memory that pages may take, as a shift.
 _SHARE_SHIFT: Final = 4

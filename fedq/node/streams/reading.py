@@ -25,7 +25,7 @@ from fedq.node.records.client_state import Consumer, Cursor, Place
 from fedq.node.records.named_readers import Member
 from fedq.node.records.roles import Primary
 from fedq.node.records.state import NodeState
-from fedq.node.records.stream_readers import (
+from fedq.node.records.streams.stream_readers import (
     Begun,
     Chunk,
     Starts,

@@ -16,9 +16,9 @@ from fedq.core.ids import QueueKey, reign_of
 from fedq.core.limits import DELIVERY_BATCH_MAX
 from fedq.fragments.fragment import Fragment
 from fedq.node.records.roles import Primary
-from fedq.node.records.scans import Scan, Scanned
 from fedq.node.records.state import NodeState
-from fedq.node.records.stream_readers import StreamReaders
+from fedq.node.records.streams.scans import Scan, Scanned
+from fedq.node.records.streams.stream_readers import StreamReaders
 from fedq.node.streams.serving import DEAL_SHIFT, Serving
 
 #: So many bytes that are gathered are a unit of work, as a shift.

@@ -15,10 +15,10 @@ from fedq.core.ids import FragmentId, NodeId, QueueKey, first_position
 from fedq.core.limits import DELIVERY_BATCH_MAX, KIB, MIB
 from fedq.core.peer_messages import READ_FROM, ReadStream, StreamPart
 from fedq.core.ranges import Range
-from fedq.fragments.streams import read_from
+from fedq.fragments.streams.log import read_from
 from fedq.node.records.roles import Primary
 from fedq.node.records.state import NodeState
-from fedq.node.records.stream_readers import Read, ReadKey, StreamReaders
+from fedq.node.records.streams.stream_readers import Read, ReadKey, StreamReaders
 from fedq.node.streams.paging import Paging
 from fedq.wiring.cluster_map.state import FragmentInfo
 from fedq.wiring.cluster_map.stream_arguments import FIRST, LAST, OFFSET, TIME, Beginning

@@ -17,8 +17,8 @@ from fedq.core.limits import NAME_BYTES_MAX
 from fedq.core.message import FLAG_COPIES, encode, make_route, split_lean, split_route
 from fedq.node.publishing.outlets import Outlets, Reach
 from fedq.node.records.state import NodeState
-from fedq.node.records.taps import Tap
-from fedq.node.records.tracer import Tracer
+from fedq.node.records.tracing.taps import Tap
+from fedq.node.records.tracing.tracer import Tracer
 from fedq.node.risk import Fault
 from fedq.wiring.cluster_map.state import TRACE_EXCHANGE
 

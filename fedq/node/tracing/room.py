@@ -5,8 +5,8 @@ from fedq.node.publishing.room import Publishing
 from fedq.node.records.chores import Each
 from fedq.node.records.roles import Primary
 from fedq.node.records.state import NodeState
-from fedq.node.records.trace_lines import TraceLines
-from fedq.node.records.tracer import Tracer
+from fedq.node.records.tracing.trace_lines import TraceLines
+from fedq.node.records.tracing.tracer import Tracer
 from fedq.node.tracing.firehose import Firehose
 from fedq.node.tracing.writing import TraceWriting
 

@@ -1,6 +1,6 @@
 """Writes what was noted for traces to their streams, a batch at a time.
 
-In: the lines of the tracer (`fedq.node.records.tracer`). Out: messages of this node's own
+In: the lines of the tracer (`fedq.node.records.tracing.tracer`). Out: messages of this node's own
 publishers to the streams, which number them and repeat them after a failover as they do with
 clients'.
 
@@ -18,8 +18,8 @@ from fedq.core.trace_records import GAP, VERSION, Head
 from fedq.core.trace_records import encode as encode_batch
 from fedq.node.publishing.outlets import Outlets
 from fedq.node.records.state import NodeState
-from fedq.node.records.trace_lines import TraceLines
-from fedq.node.records.tracer import Tracer
+from fedq.node.records.tracing.trace_lines import TraceLines
+from fedq.node.records.tracing.tracer import Tracer
 from fedq.wiring.cluster_map.tracing import is_stream
 
 #: A batch is written once its first event is so old, or when so many, or so many bytes, wait.

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 from itertools import accumulate
 
 from fedq.core.ids import FragmentId, Incarnation, NodeId, QueueKey
-from fedq.fragments.streams import places_of
+from fedq.fragments.streams.log import places_of
 from fedq.journal.debt import dead_bytes
 from fedq.node.clients.memory import held_bytes
 from fedq.node.node import Node

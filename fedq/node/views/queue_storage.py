@@ -8,8 +8,8 @@ something of the queue, and for each page of a stream in memory.
 from collections.abc import Iterator
 
 from fedq.core.ids import FragmentId, QueueKey, reign_of
-from fedq.fragments import footprint
 from fedq.fragments.fragment import Fragment
+from fedq.fragments.upkeep import footprint
 from fedq.journal.debt import weight_of
 from fedq.journal.recovered import RecoveredFragment
 from fedq.node.node import Node

@@ -8,7 +8,7 @@ from typing import Final, NamedTuple, Protocol
 
 from fedq.core.ids import FragmentId, NodeId, QueueKey
 from fedq.core.ranges import Range
-from fedq.fragments.stream_runs import StreamRuns
+from fedq.fragments.streams.stream_runs import StreamRuns
 from fedq.node.node import Node
 from fedq.node.records.roles import Primary
 from fedq.node.streams.scanning import first_kept

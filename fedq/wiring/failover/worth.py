@@ -30,7 +30,7 @@ class Worth(NamedTuple):
     whole: bool = True
     #: The last event in it.
     last: int = 0
-    #: How many messages, and a checksum of their positions (`fedq.fragments.positions`).
+    #: How many messages, and a checksum of their positions (`fedq.fragments.copy.positions`).
     live: int = 0
     digest: int = 0
 

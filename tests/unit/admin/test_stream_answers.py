@@ -16,7 +16,7 @@ from fedq.admin.stream_answers import StreamAnswers
 from fedq.amqp.methods import QueueDeclare, QueueDeclareOk
 from fedq.core.ids import NodeId, QueueKey
 from fedq.core.message import split
-from fedq.node.records.scans import Scan
+from fedq.node.records.streams.scans import Scan
 from fedq.node.views.stream_view import StreamView
 from fedq.shell.pb import streams_pb2 as pb
 from fedq.wiring.cluster_map.operations import Operation

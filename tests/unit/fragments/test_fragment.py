@@ -3,8 +3,8 @@
 from fedq.core.ids import FragmentId, Incarnation, NodeId, Origin, first_position
 from fedq.core.message import FLAG_SEEN, with_flag
 from fedq.fragments.fragment import Fragment
-from fedq.fragments.moves import Taken
 from fedq.fragments.replica import Replica
+from fedq.fragments.runs.moves import Taken
 from fedq.journal.records import encode_copy
 from tests.unit.journal.samples import bodies, message
 

@@ -3,7 +3,7 @@
 import pytest
 
 from fedq.core.ids import FragmentId
-from fedq.fragments.applied import Applied
+from fedq.fragments.copy.applied import Applied
 from fedq.fragments.replica import Replica
 from fedq.journal.decoding import CorruptRecord
 from fedq.journal.records import (

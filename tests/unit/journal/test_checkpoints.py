@@ -5,8 +5,8 @@ import pytest
 from fedq.core import limits
 from fedq.core.ids import FragmentId
 from fedq.core.ranges import join_ranges
-from fedq.fragments.alive import in_replica
 from fedq.fragments.replica import Replica
+from fedq.fragments.upkeep.alive import in_replica
 from fedq.journal.checkpoints import newest_checkpoint
 from fedq.journal.decoding import decode
 from fedq.journal.events import Checkpoint, Copy, Enqueue, Live, Note, Record, Settle, Standing

@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 from fedq.core.ids import Incarnation, NodeId, Origin
 from fedq.core.limits import MIB
-from fedq.fragments.unread import Unread
+from fedq.fragments.copy.unread import Unread
 from fedq.journal.decoding import decode, outlines
 from fedq.journal.events import Enqueue
 from fedq.journal.marks import MARK_BYTES

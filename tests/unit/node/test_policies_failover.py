@@ -30,8 +30,8 @@ from fedq.amqp.methods import (
 from fedq.core.ids import FragmentId, Incarnation, MapVersion, NodeId, Origin
 from fedq.core.message import FLAG_DELAYED, encode, make_route
 from fedq.core.peer_messages import CALL_CONSUME, CALL_CONSUME_ALONE, Attach
-from fedq.fragments.enforcement import wake
 from fedq.fragments.fragment import Fragment
+from fedq.fragments.upkeep.enforcement import wake
 from fedq.node.records.roles import Primary
 from tests.unit.node.harness import TICK_MS, Client, Cluster
 

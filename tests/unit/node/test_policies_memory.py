@@ -28,8 +28,8 @@ from fedq.core.ids import FragmentId, Incarnation, NodeId, Origin
 from fedq.core.limits import DUE_PER_LOOK_MAX, WORK_PER_TURN
 from fedq.core.message import encode, make_route
 from fedq.core.policy import QueuePolicy
-from fedq.fragments.enforcement import SLACK, expire, sweep
 from fedq.fragments.fragment import Fragment
+from fedq.fragments.upkeep.enforcement import SLACK, expire, sweep
 from tests.unit.node.harness import Client, Cluster
 
 ORIGIN = Origin(NodeId("a"), Incarnation(1))

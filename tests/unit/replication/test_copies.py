@@ -5,7 +5,7 @@ from fedq.core.limits import COPY_CHUNKS_IN_FLIGHT_MAX, COPY_CHUNKS_IN_FLIGHT_MI
 from fedq.core.peer_messages import CopyChunk
 from fedq.core.ranges import to_ranges
 from fedq.core.work import Work
-from fedq.fragments.runs import ON_DISK
+from fedq.fragments.runs.runs import ON_DISK
 from fedq.journal.decoding import decode
 from fedq.journal.events import Copy
 from fedq.replication.primary import PrimaryReplication

@@ -12,7 +12,7 @@ from fedq.amqp.methods import (
     QueueDeclareOk,
 )
 from fedq.core.peer_messages import Deliver, Offer
-from fedq.fragments.pace import WINDOW_MS
+from fedq.fragments.taking.pace import WINDOW_MS
 from tests.unit.node.harness import TICK_MS, Client, Cluster
 
 BATCH = 200

@@ -26,8 +26,8 @@ from fedq.amqp.methods import (
 from fedq.amqp.values import FieldTable
 from fedq.core.errors import INTERNAL_ERROR
 from fedq.core.ids import NodeId
+from fedq.fragments.copy.unread import Unread
 from fedq.fragments.replica import Replica
-from fedq.fragments.unread import Unread
 from fedq.journal import folding, recovery
 from fedq.journal.events import Enqueue
 from fedq.journal.payloads import Outline

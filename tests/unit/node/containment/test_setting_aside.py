@@ -23,8 +23,8 @@ from fedq.amqp.methods import (
 from fedq.amqp.values import FieldTable
 from fedq.core.ids import NodeId, QueueKey
 from fedq.core.limits import ASIDES_PER_ANSWER_MAX
-from fedq.fragments.asides import set_aside
 from fedq.fragments.fragment import Fragment
+from fedq.fragments.upkeep.asides import set_aside
 from fedq.node.consuming import consume_flow
 from fedq.node.containment import rehearsal
 from fedq.node.containment.setting_aside import DISCARD, LIST, REQUEUE, Aside

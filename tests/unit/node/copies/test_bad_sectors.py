@@ -16,7 +16,7 @@ from fedq.amqp.methods import (
 )
 from fedq.amqp.values import FieldTable
 from fedq.core.ids import NodeId
-from fedq.fragments.absent import Absent
+from fedq.fragments.singly.absent import Absent
 from fedq.node.records.roles import UNREAD_MS_MAX
 from tests.unit.node.copies.test_long_queues import body, drained, filled
 from tests.unit.node.harness import Client, Cluster

@@ -19,8 +19,8 @@ from fedq.amqp.methods import (
 )
 from fedq.amqp.values import FieldTable
 from fedq.core.ids import NodeId
-from fedq.fragments import alive
 from fedq.fragments.replica import Replica
+from fedq.fragments.upkeep import alive
 from fedq.journal.recovery import recover, salvage
 from fedq.node.copies import checkpointing, moving, moving_from_disk
 from fedq.node.copies.fragment_flow import FragmentFlow

@@ -9,7 +9,7 @@ from fedq.amqp.methods import QueueDeclare, QueueDeclareOk
 from fedq.core.ids import FragmentId, NodeId
 from fedq.core.peer_messages import Bodies, BodiesWanted
 from fedq.fragments.replica import Replica
-from fedq.fragments.runs import ON_DISK
+from fedq.fragments.runs.runs import ON_DISK
 from fedq.journal.bodies import messages_in
 from fedq.node.copies.mending import POSITIONS_MAX, Mending
 from tests.unit.node.copies.test_long_queues import SMALL, body, drained, filled, stowed

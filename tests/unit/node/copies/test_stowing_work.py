@@ -7,7 +7,7 @@ import pytest
 from fedq.amqp.content import encode_properties
 from fedq.amqp.methods import ConfirmSelect, ConfirmSelectOk, QueueDeclare, QueueDeclareOk
 from fedq.amqp.values import FieldTable
-from fedq.fragments.applied import Mark
+from fedq.fragments.copy.applied import Mark
 from fedq.fragments.replica import Replica
 from tests.unit.amqp.wire import publish
 from tests.unit.node.harness import Cluster, Host

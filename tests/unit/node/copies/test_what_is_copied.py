@@ -28,7 +28,7 @@ from fedq.amqp.values import TableValue
 from fedq.core.ids import NodeId
 from fedq.core.message import is_persistent
 from fedq.core.peer_messages import CopyChunk, Replicate
-from fedq.fragments.recorder import Recorder
+from fedq.fragments.primary.recorder import Recorder
 from fedq.wiring.cluster_map.state import FragmentInfo
 from tests.unit.amqp.wire import publish
 from tests.unit.node.harness import PERSISTENT, Client, Cluster

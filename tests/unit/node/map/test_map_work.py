@@ -5,7 +5,7 @@ from itertools import pairwise
 from fedq.amqp.methods import QueueDeclare, QueueDeclareOk
 from fedq.core.ids import Epoch, NodeId
 from fedq.core.peer_messages import CopyQuery, CopyWorth, PeerMessage, ReplicaOffer, ReplicaWanted
-from fedq.fragments.positions import PER_UNIT
+from fedq.fragments.copy.positions import PER_UNIT
 from fedq.wiring.cluster_map.state import FragmentInfo
 from tests.unit.node.harness import Client, Cluster
 

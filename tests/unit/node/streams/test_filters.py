@@ -19,7 +19,7 @@ from fedq.amqp.methods import (
 from fedq.amqp.values import FieldTable, TableValue
 from fedq.core.peer_messages import READ_FROM, ReadStream, StreamPart
 from fedq.core.versions import STREAMS
-from fedq.node.records import stream_readers
+from fedq.node.records.streams import stream_readers
 from fedq.node.streams import serving
 from tests.unit.amqp.wire import publish
 from tests.unit.node.harness import Client, Cluster

@@ -20,7 +20,7 @@ from fedq.amqp.methods import (
 )
 from fedq.amqp.values import FieldTable, TableValue
 from fedq.core.ids import NodeId
-from fedq.fragments import streams
+from fedq.fragments.streams import log
 from fedq.journal.records import NOTE_CAME
 from fedq.node.clients.memory import held_bytes
 from fedq.node.node import Node
@@ -422,8 +422,8 @@ def test_backups_leave_messages_unread_of_which_the_time_is_noted() -> None:
 
 @only_uncompiled
 def test_notes_of_times_are_few(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(streams, "NOTED_MAX", 16)
-    monkeypatch.setattr(streams, "_NOTED_LEFT", 4)
+    monkeypatch.setattr(log, "NOTED_MAX", 16)
+    monkeypatch.setattr(log, "_NOTED_LEFT", 4)
     cluster = Cluster(3, **SMALL)
     client = declared(cluster)
     for number in range(60):

@@ -14,7 +14,7 @@ from fedq.core.message import split
 from fedq.core.ranges import from_ranges
 from fedq.node.clients.memory import held_bytes
 from fedq.node.node import Node
-from fedq.node.records.scans import Scan, Scanned
+from fedq.node.records.streams.scans import Scan, Scanned
 from fedq.node.streams.serving import base_of
 from fedq.node.views.stream_view import ServedFragment, StreamView
 from tests.unit.node.harness import Client, Cluster

@@ -11,8 +11,8 @@ from fedq.amqp.route_filtering import RouteFilter, RouteSieve
 from fedq.core.ids import NodeId
 from fedq.core.message import encode, make_route
 from fedq.core.ranges import from_ranges
-from fedq.node.records import scans
-from fedq.node.records.scans import Scanned
+from fedq.node.records.streams import scans
+from fedq.node.records.streams.scans import Scanned
 from fedq.node.streams import serving
 from tests.unit.node.harness import Client, Cluster
 from tests.unit.node.streams.test_larger_than_memory import LARGER, body, filled, primary_of

@@ -24,8 +24,8 @@ from fedq.core.errors import NOT_FOUND, PRECONDITION_FAILED, RESOURCE_ERROR, Ref
 from fedq.core.limits import MIB, TRACES_MAX
 from fedq.core.versions import TRACING
 from fedq.node.clients.memory import held_bytes
-from fedq.node.records import trace_lines, tracer
-from fedq.node.records.trace_lines import is_sampled, sampled
+from fedq.node.records.tracing import trace_lines, tracer
+from fedq.node.records.tracing.trace_lines import is_sampled, sampled
 from fedq.wiring.cluster_map.operations import Operation
 from fedq.wiring.cluster_map.operations_access import AddVhost, DeleteVhost
 from fedq.wiring.cluster_map.operations_tracing import SetFirehose, StartTrace, StopTrace

@@ -24,7 +24,7 @@ from fedq.amqp.methods import (
 )
 from fedq.core.errors import ACCESS_REFUSED
 from fedq.core.ids import NodeId
-from fedq.node.records import taps
+from fedq.node.records.tracing import taps
 from fedq.wiring.cluster_map.operations_access import AddVhost
 from tests.unit.amqp.wire import Content, publish
 from tests.unit.node.harness import Client, Cluster

@@ -1,0 +1,1 @@
+"""The parts of a fragment as its primary serves it: `fedq.fragments.fragment` is their door."""

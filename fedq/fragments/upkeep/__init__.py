@@ -1,0 +1,1 @@
+"""What is done to fragments and copies beside serving them: policies, stowing, checkpoints."""

@@ -1,0 +1,1 @@
+"""Reads and writes of this node's own disk that are under way: plain records."""
