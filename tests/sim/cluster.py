@@ -10,8 +10,8 @@ from fedq.journal.recovered import Recovered
 from fedq.node.node import Node
 from fedq.node.risk import SetAside
 from fedq.node.settings import NodeSettings
-from fedq.shell.peers.codec import decode_frame, encode_frame
 from fedq.wiring.cluster_map.passwords import COST_MIN
+from tests.crossing import crossed
 from tests.sim.checkers import Ledger
 from tests.sim.disk import SECTOR_BYTES, Disk, Start
 from tests.sim.last_words import LastWords
@@ -24,7 +24,7 @@ from tests.sim.world import MS, World
 
 def through_the_codec(frame: PeerFrame) -> PeerFrame:
     """The frame as its receiver decodes it."""
-    return decode_frame(encode_frame(frame))
+    return crossed(frame)
 
 
 class Cluster:

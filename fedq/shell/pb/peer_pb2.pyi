@@ -52,7 +52,7 @@ class RaftFrame(_message.Message):
     def __init__(self, data: _Optional[bytes] = ...) -> None: ...
 
 class PeerFrame(_message.Message):
-    __slots__ = ("version", "sender", "incarnation", "session_sender", "session_receiver", "first", "acknowledged", "map_version", "messages", "heartbeat", "asks", "last_words", "longs")
+    __slots__ = ("version", "sender", "incarnation", "session_sender", "session_receiver", "first", "acknowledged", "map_version", "messages", "heartbeat", "asks", "last_words", "longs", "repeats")
     VERSION_FIELD_NUMBER: _ClassVar[int]
     SENDER_FIELD_NUMBER: _ClassVar[int]
     INCARNATION_FIELD_NUMBER: _ClassVar[int]
@@ -66,6 +66,7 @@ class PeerFrame(_message.Message):
     ASKS_FIELD_NUMBER: _ClassVar[int]
     LAST_WORDS_FIELD_NUMBER: _ClassVar[int]
     LONGS_FIELD_NUMBER: _ClassVar[int]
+    REPEATS_FIELD_NUMBER: _ClassVar[int]
     version: int
     sender: str
     incarnation: int
@@ -79,7 +80,8 @@ class PeerFrame(_message.Message):
     asks: bool
     last_words: LastWords
     longs: _containers.RepeatedCompositeFieldContainer[LongContent]
-    def __init__(self, version: _Optional[int] = ..., sender: _Optional[str] = ..., incarnation: _Optional[int] = ..., session_sender: _Optional[int] = ..., session_receiver: _Optional[int] = ..., first: _Optional[int] = ..., acknowledged: _Optional[int] = ..., map_version: _Optional[int] = ..., messages: _Optional[_Iterable[_Union[PeerMessage, _Mapping]]] = ..., heartbeat: _Optional[_Union[Heartbeat, _Mapping]] = ..., asks: _Optional[bool] = ..., last_words: _Optional[_Union[LastWords, _Mapping]] = ..., longs: _Optional[_Iterable[_Union[LongContent, _Mapping]]] = ...) -> None: ...
+    repeats: _containers.RepeatedCompositeFieldContainer[RepeatedContents]
+    def __init__(self, version: _Optional[int] = ..., sender: _Optional[str] = ..., incarnation: _Optional[int] = ..., session_sender: _Optional[int] = ..., session_receiver: _Optional[int] = ..., first: _Optional[int] = ..., acknowledged: _Optional[int] = ..., map_version: _Optional[int] = ..., messages: _Optional[_Iterable[_Union[PeerMessage, _Mapping]]] = ..., heartbeat: _Optional[_Union[Heartbeat, _Mapping]] = ..., asks: _Optional[bool] = ..., last_words: _Optional[_Union[LastWords, _Mapping]] = ..., longs: _Optional[_Iterable[_Union[LongContent, _Mapping]]] = ..., repeats: _Optional[_Iterable[_Union[RepeatedContents, _Mapping]]] = ...) -> None: ...
 
 class LongContent(_message.Message):
     __slots__ = ("message", "place", "size")
@@ -90,6 +92,20 @@ class LongContent(_message.Message):
     place: int
     size: int
     def __init__(self, message: _Optional[int] = ..., place: _Optional[int] = ..., size: _Optional[int] = ...) -> None: ...
+
+class RepeatedContents(_message.Message):
+    __slots__ = ("message", "place", "size", "of_message", "of_place")
+    MESSAGE_FIELD_NUMBER: _ClassVar[int]
+    PLACE_FIELD_NUMBER: _ClassVar[int]
+    SIZE_FIELD_NUMBER: _ClassVar[int]
+    OF_MESSAGE_FIELD_NUMBER: _ClassVar[int]
+    OF_PLACE_FIELD_NUMBER: _ClassVar[int]
+    message: int
+    place: int
+    size: int
+    of_message: int
+    of_place: int
+    def __init__(self, message: _Optional[int] = ..., place: _Optional[int] = ..., size: _Optional[int] = ..., of_message: _Optional[int] = ..., of_place: _Optional[int] = ...) -> None: ...
 
 class LastWords(_message.Message):
     __slots__ = ("step", "suspects")

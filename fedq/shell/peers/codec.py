@@ -26,9 +26,10 @@ from fedq.shell.pb import peer_pb2 as pb
 from fedq.shell.peers.fitting import CHECKS
 from fedq.shell.peers.heartbeats import get_heartbeat, put_heartbeat
 from fedq.shell.peers.last_words import get_last_words, put_last_words
-from fedq.shell.peers.longs import Filled, Long, Places, by_message
+from fedq.shell.peers.longs import Filled, Long, by_message
 from fedq.shell.peers.malformed import MalformedFrameError
 from fedq.shell.peers.named_runs import get_runs, put_runs
+from fedq.shell.peers.repeats import Repeat, put_back
 from fedq.wiring.cluster_map.operation_fields import canonical_arguments
 
 #: One message of the largest allowed body must pass, with everything around it.
@@ -327,7 +328,10 @@ assert len(_BY_SLOT) == len(pb.PeerMessage.DESCRIPTOR.fields), "peer.proto has a
 
 
 def encode_frame(
-    frame: peer.PeerFrame, version: int = versions.NEWEST, longs: Sequence[Long] = ()
+    frame: peer.PeerFrame,
+    version: int = versions.NEWEST,
+    longs: Sequence[Long] = (),
+    repeats: Sequence[Repeat] = (),
 ) -> bytes:
     """The frame as bytes; `longs` follow it. A value that does not fit is a bug: `ValueError`."""
     wire = pb.PeerFrame(
@@ -354,6 +358,8 @@ def encode_frame(
         put_heartbeat(wire, frame.heartbeat)
     for number, place, content in longs:
         wire.longs.add(message=number, place=place, size=len(content))
+    for each in repeats:
+        wire.repeats.add(**each._asdict())
     return wire.SerializeToString()
 
 
@@ -396,30 +402,40 @@ def frame_of(wire: pb.PeerFrame, longs: Sequence[Long] = ()) -> peer.PeerFrame:
         first=wire.first,
         acknowledged=wire.acknowledged,
         map_version=MapVersion(wire.map_version),
-        messages=_with_longs(wire, longs) if longs else list(map(_decode_message, wire.messages)),
+        messages=(
+            _filled(wire, longs)
+            if longs or wire.repeats
+            else list(map(_decode_message, wire.messages))
+        ),
         heartbeat=get_heartbeat(wire) if wire.HasField("heartbeat") else None,
         asks=wire.asks,
         last_words=get_last_words(wire),
     )
 
 
-def _with_longs(wire: pb.PeerFrame, longs: Sequence[Long]) -> list[peer.PeerMessage]:
+def _filled(wire: pb.PeerFrame, longs: Sequence[Long]) -> list[peer.PeerMessage]:
+    """The messages of a frame from which contents were left out."""
     found = by_message(longs, len(wire.messages))
-    return [_decode_message(part, found.get(at)) for at, part in enumerate(wire.messages)]
+    filled = {at: Filled(_part_of(wire.messages[at])[1], places) for at, places in found.items()}
+    put_back(wire, filled, FRAME_BYTES_MAX)
+    return [_decode_message(part, filled.get(at)) for at, part in enumerate(wire.messages)]
 
 
-def _decode_message(wire: pb.PeerMessage, longs: Places | None = None) -> peer.PeerMessage:
-    slot = wire.WhichOneof("kind")
-    if slot is None:
-        raise MalformedFrameError("a message of an unknown kind")
-    kind = _BY_SLOT[slot]
-    part = getattr(wire, slot)
-    if longs is not None:
-        part = Filled(part, longs)
-    message: peer.PeerMessage = kind.make(*[field.get(part) for field in kind.fields])
+def _decode_message(wire: pb.PeerMessage, filled: Filled | None = None) -> peer.PeerMessage:
+    kind, part = _part_of(wire)
+    source = part if filled is None else filled
+    message: peer.PeerMessage = kind.make(*[field.get(source) for field in kind.fields])
     if kind.check is not None:
         kind.check(message)
     return message
+
+
+def _part_of(wire: pb.PeerMessage) -> tuple[_Kind, Any]:
+    """The kind of a message, and the fields of it."""
+    slot = wire.WhichOneof("kind")
+    if slot is None:
+        raise MalformedFrameError("a message of an unknown kind")
+    return _BY_SLOT[slot], getattr(wire, slot)
 
 
 # --- the small messages beside them ---------------------------------------------------------------

@@ -75,13 +75,14 @@ def by_message(longs: Iterable[Long], count: int) -> dict[int, Places]:
 
 
 class Filled:
-    """A message on the wire, with the long contents that came behind its frame in their places."""
+    """A message on the wire, with what was left out of its frame in its places."""
 
     __slots__ = ("_part", "messages", "records")
 
     def __init__(self, part: Any, contents: Places) -> None:
         """`contents`: by place, see `Long`."""
         self._part = part
+        self.messages: list[bytes] = []
         if hasattr(part, "records"):
             if list(contents) != [0] or part.records:
                 raise MalformedFrameError("long records that have no place in their message")

@@ -8,7 +8,8 @@ goes at once when the stream is idle, and with all that came meanwhile when it i
 Invariants: messages keep their order and their numbers; frames of different sessions stay apart;
 joined frames are of the newest map version among them, so none is taken in too early, and stay
 below `PEER_FRAME_BYTES_MAX`, unless a single one is larger; the long contents of a frame
-(`fedq.shell.peers.longs`) follow it before anything else does.
+(`fedq.shell.peers.longs`) follow it before anything else does; a content that several messages of
+a frame carry is in it once (`fedq.shell.peers.repeats`).
 """
 
 from collections import deque
@@ -18,10 +19,11 @@ from typing import Final
 
 from fedq.core.limits import PEER_FRAME_BYTES_MAX, PEER_LONG_BYTES_MIN
 from fedq.core.peer_messages import PeerFrame
-from fedq.core.versions import NEWEST, PIECES
+from fedq.core.versions import NEWEST, PIECES, REPEATS
 from fedq.proxy.links import FIXED_BYTES, size_of
 from fedq.shell.peers.codec import encode_frame
 from fedq.shell.peers.longs import pieces, shortened
+from fedq.shell.peers.repeats import Repeat, without_repeats
 
 #: So many messages at most, whatever their size.
 _JOINED_MAX: Final = 1_000
@@ -83,12 +85,15 @@ class FrameSendQueue:
         return self._encoded(frame._replace(messages=messages), size)
 
     def _encoded(self, frame: PeerFrame, size: int) -> bytes:
+        repeats: list[Repeat] = []
+        if len(frame.messages) > 1 and self.version >= REPEATS:
+            frame, repeats = without_repeats(frame, size)
         if size < PEER_LONG_BYTES_MIN or self.version < PIECES:
-            return encode_frame(frame, self.version)
+            return encode_frame(frame, self.version, (), repeats)
         frame, longs = shortened(frame)
         if longs:
             self._rest = chain.from_iterable([pieces(long.content) for long in longs])
-        return encode_frame(frame, self.version, longs)
+        return encode_frame(frame, self.version, longs, repeats)
 
     def clear(self) -> None:
         """Voids what waits; what was begun is still to be written to its end."""

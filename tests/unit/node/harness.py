@@ -38,8 +38,8 @@ from fedq.node.outbox import Verification
 from fedq.node.risk import Fault, SetAside
 from fedq.node.settings import NodeSettings
 from fedq.shell.last_act import farewell
-from fedq.shell.peers.codec import decode_frame, encode_frame
 from fedq.wiring.cluster_map.passwords import COST_MIN, verify
+from tests.crossing import crossed
 from tests.unit.amqp.wire import Content, publish, start_ok
 from tests.unit.node.disks import ScratchDisk
 from tests.unit.node.inputs import disconnected, hears, leads, link_up, synced, verified
@@ -316,7 +316,7 @@ class Cluster:
         if source in self.cuts or target in self.cuts or (source, target) in self.mute:
             return
         for frame in frames:
-            decoded = decode_frame(encode_frame(frame))
+            decoded = crossed(frame)
             self.overheard += [(source, target, message) for message in decoded.messages]
             self.hosts[target].inbox.append(partial(hears, frame=decoded))
 

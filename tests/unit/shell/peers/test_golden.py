@@ -34,6 +34,7 @@ from fedq.shell.peers.codec import (
 )
 from fedq.shell.peers.hello import Hello, Process, Proof, decode_hello, encode_hello
 from fedq.shell.peers.longs import Long
+from fedq.shell.peers.repeats import Repeat, without_repeats
 from tests.unit.golden import frames
 
 VERSION: Final = 7
@@ -250,6 +251,32 @@ def test_a_golden_frame_with_long_contents_still_reads_and_is_still_written_alik
         (number, place, len(data)) for number, place, data in LONGS
     ]
     assert frame_of(wire, LONGS) == WITH_LONGS
+
+
+#: What a frame says in which later messages repeat the first one's contents.
+REPEATS: Final = [Repeat(1, 0, 2, 0, 0), Repeat(2, 1, 1, 0, 1)]
+WITHOUT_REPEATS: Final = ENVELOPE._replace(
+    first=1,
+    messages=[
+        peer.PublishBatch(F, 5, ORIGIN, 1, False, [A, B]),
+        peer.PublishBatch(FragmentId(1), 5, ORIGIN, 7, False, [b"", b""]),
+        peer.Relay(1, "/", [content("c"), b""]),
+    ],
+)
+WITH_REPEATS: Final = WITHOUT_REPEATS._replace(
+    messages=[
+        peer.PublishBatch(F, 5, ORIGIN, 1, False, [A, B]),
+        peer.PublishBatch(FragmentId(1), 5, ORIGIN, 7, False, [A, B]),
+        peer.Relay(1, "/", [content("c"), B]),
+    ]
+)
+
+
+def test_a_golden_frame_with_repeats_still_reads_and_is_still_written_alike() -> None:
+    (golden,) = frames("peer-v13-repeats.frames")
+    assert without_repeats(WITH_REPEATS, 1 << 20) == (WITHOUT_REPEATS, REPEATS)
+    assert encode_frame(WITHOUT_REPEATS, 13, (), REPEATS) == golden
+    assert decode_frame(golden) == WITH_REPEATS
 
 
 #: More than one entry of what is agreed upon has no order on the wire.
