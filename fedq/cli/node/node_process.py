@@ -25,11 +25,14 @@ from fedq.cli.terminal.failure import USAGE, CommandError
 from fedq.compiled import survey
 from fedq.core.errors import NodeFailure
 from fedq.core.ids import ConnectionId, QueueKey
+from fedq.http.metrics.samples import Sources
+from fedq.http.ports import HttpPorts
 from fedq.node.cluster.proposals import Result
 from fedq.node.containment.setting_aside import Aside
 from fedq.node.node import Node
 from fedq.node.records.streams.scans import Scan
 from fedq.node.views.access_overview import AccessView
+from fedq.node.views.metric_view import MetricView
 from fedq.node.views.overview import overview
 from fedq.node.views.stream_view import StreamView
 from fedq.shell.config.values import ConfigError, NodeConfig
@@ -56,6 +59,7 @@ def run(config: NodeConfig, stop_with_stdin: bool) -> int:
 
 
 async def _serve(config: NodeConfig, stop_with_stdin: bool) -> int:
+    http = _bind_http(config)
     runner = NodeRunner(config)
     runner.add_admin_service(SERVICE_NAME, partial(_admin_service, runner))
     runner.add_admin_service(STREAMS_NAME, partial(_stream_service, runner))
@@ -71,15 +75,29 @@ async def _serve(config: NodeConfig, stop_with_stdin: bool) -> int:
     try:
         await runner.start()
     except ConfigError as error:
+        await http.stop()
         raise CommandError(str(error), USAGE) from error
     except (NodeFailure, RaftStorageError) as error:
+        await http.stop()
         raise CommandError(str(error)) from error
+    node = runner.node
+    await http.start(Sources(overview(node), MetricView(node), runner.turn_times))
     # Here and not in the runner: this process is the node's own, others may be somebody else's.
     settle_collector()
     settle_allocator(memory_bytes(config))
     _tell_compiled()
     with Watchdog(config.timing.loop_hang_ms):
-        return await runner.wait()
+        try:
+            return await runner.wait()
+        finally:
+            await http.stop()
+
+
+def _bind_http(config: NodeConfig) -> HttpPorts:
+    try:
+        return HttpPorts(config)
+    except ConfigError as error:
+        raise CommandError(str(error), USAGE) from error
 
 
 class _HangUps:
