@@ -15,6 +15,11 @@ HTTP_CPU_BURST_MS: Final = 50
 HTTP_LOOK_MS: Final = 10
 #: Questions to the node that are under way; others wait.
 HTTP_QUESTIONS_MAX: Final = 4
+#: How long a request may take that is carried out over AMQP.
+HTTP_AMQP_S: Final = 15.0
+#: Messages of one answer, and the bytes of their bodies together; of a body no more is shown.
+HTTP_MESSAGES_MAX: Final = 1_000
+HTTP_MESSAGES_BYTES_MAX: Final = 4 * 1024 * 1024
 #: Rows of a list that are fetched, and encoded, at a time.
 HTTP_ROWS_AT_ONCE: Final = 500
 #: Rows of one list; whoever has more asks for pages.

@@ -18,12 +18,11 @@ WITHIN_S = 20.0
 Labels = tuple[tuple[str, str], ...]
 
 
-@pytest.fixture(scope="module")
-def measured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Cluster, dict[str, int]]]:
+@pytest.fixture
+def measured(tmp_path: Path) -> Iterator[tuple[Cluster, dict[str, int]]]:
     """Three nodes with their ports of metrics."""
-    directory: Path = tmp_path_factory.mktemp("metrics")
     ports = dict(zip(("a", "b", "c"), free_ports(3), strict=True))
-    cluster = Cluster(directory)
+    cluster = Cluster(tmp_path)
     for name, port in ports.items():
         with (cluster.nodes[name].directory / "node.yaml").open("a") as settings:
             settings.write(f"metrics:\n  port: {port}\n")
@@ -42,7 +41,9 @@ def page(port: int, path: str = "/metrics") -> dict[tuple[str, Labels], float]:
     }
 
 
-def test_sums_over_the_nodes_are_the_clusters(measured: tuple[Cluster, dict[str, int]]) -> None:
+def test_sums_over_the_nodes_are_the_clusters_and_one_that_is_alone_says_so(
+    measured: tuple[Cluster, dict[str, int]],
+) -> None:
     cluster, ports = measured
     connection = connect(cluster.nodes["b"].amqp)
     channel = connection.channel()
@@ -67,10 +68,6 @@ def test_sums_over_the_nodes_are_the_clusters(measured: tuple[Cluster, dict[str,
     found = [page(port, "/metrics/per-object") for port in ports.values()]
     assert sum(each.get(("rabbitmq_queue_messages", labels), 0.0) for each in found) == 2
     connection.close()
-
-
-def test_a_node_that_lost_the_others_says_so(measured: tuple[Cluster, dict[str, int]]) -> None:
-    cluster, ports = measured
     for name in ("a", "c"):
         cluster.kill(name)
     until("it is fenced", lambda: page(ports["b"])["fedq_lease_held", ()] == 0, WITHIN_S)

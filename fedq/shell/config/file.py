@@ -30,6 +30,7 @@ from fedq.shell.config.secret_files import SecretError, read_password
 from fedq.shell.config.values import (
     DEFAULT_ADMIN_PORT,
     DEFAULT_AMQP_PORT,
+    DEFAULT_HTTP_PORT,
     DEFAULT_METRICS_PORT,
     CertificateFiles,
     ClientTls,
@@ -86,6 +87,10 @@ class _AmqpListener(_PlainListener):
 
 class _AdminListener(_PlainListener):
     port: _Port = DEFAULT_ADMIN_PORT
+
+
+class _HttpListener(_AmqpListener):
+    port: _Port = DEFAULT_HTTP_PORT
 
 
 class _MetricsListener(_AmqpListener):
@@ -150,6 +155,7 @@ class _Document(_Section):
     peer: _PlainListener | None = None
     certificates: _Certificates | None = None
     admin: _AdminListener | None = _AdminListener()
+    http: _HttpListener | None = None
     metrics: _MetricsListener | None = None
     users: dict[_Text, _Password] = {"guest": "guest"}
     limits: _Limits = _Limits()
@@ -221,6 +227,7 @@ def _convert(
         if own is None
         else CertificateFiles(base / own.authority, base / own.certificate, base / own.key),
         admin=plain(document.admin),
+        http=secure(document.http),
         metrics=secure(document.metrics),
         users={},
         password_files=tuple(
@@ -309,6 +316,7 @@ def _check_tls(config: NodeConfig, document: _Document) -> None:
 def _with_tls(document: _Document) -> list[tuple[str, _AmqpListener]]:
     """The listeners that may speak TLS to clients, by their keys."""
     found = [(f"amqp.listen[{index}]", one) for index, one in enumerate(document.amqp.listen)]
+    found += [("http", document.http)] if document.http else []
     found += [("metrics", document.metrics)] if document.metrics else []
     return found
 
@@ -454,6 +462,8 @@ _SECTIONS: dict[tuple[type[BaseModel], str], type[BaseModel]] = {
     (_Document, "peer"): _PlainListener,
     (_Document, "certificates"): _Certificates,
     (_Document, "admin"): _AdminListener,
+    (_Document, "http"): _HttpListener,
+    (_HttpListener, "tls"): _Tls,
     (_Document, "metrics"): _MetricsListener,
     (_MetricsListener, "tls"): _Tls,
     (_Document, "limits"): _Limits,

@@ -26,6 +26,7 @@ from fedq.core.limits import (
 
 DEFAULT_AMQP_PORT: Final = 5672
 DEFAULT_ADMIN_PORT: Final = 15692
+DEFAULT_HTTP_PORT: Final = 15672
 DEFAULT_METRICS_PORT: Final = 15691
 
 
@@ -117,7 +118,8 @@ class NodeConfig:
     peer: Listener | None = None
     certificates: CertificateFiles | None = None
     admin: Listener | None = None
-    #: For Prometheus; None: there is none.
+    #: For the HTTP API, and for Prometheus; None: there is none.
+    http: Listener | None = None
     metrics: Listener | None = None
     #: Name -> password; kept out of `repr` and so out of logs.
     users: Mapping[str, str] = field(default_factory=lambda: {"guest": "guest"}, repr=False)
@@ -154,7 +156,7 @@ class NodeConfig:
     def client_listeners(self) -> list[tuple[str, Listener]]:
         """The listeners of AMQP and HTTP, which may speak TLS to clients, by their keys."""
         found = [(f"amqp.listen[{index}]", each) for index, each in enumerate(self.amqp)]
-        others = (("metrics", self.metrics),)
+        others = (("http", self.http), ("metrics", self.metrics))
         return found + [(key, each) for key, each in others if each is not None]
 
     @property
