@@ -115,8 +115,16 @@ ROWS: Final = (
         "{HTTP_REQUEST_S}",
     ),
     (
-        "head of an HTTP request; its body; what HTTP may take of a core, and at once",
-        "{HTTP_HEAD_BYTES_MAX}; {HTTP_BODY_BYTES_MAX}; {HTTP_CPU_PERCENT} %, {HTTP_CPU_BURST_MS}",
+        "head of an HTTP request; its body; what HTTP may take of a core, and at once; and of the "
+        "node's own time",
+        "{HTTP_HEAD_BYTES_MAX}; {HTTP_BODY_BYTES_MAX}; {HTTP_CPU_PERCENT} %, {HTTP_CPU_BURST_MS}; "
+        "{HTTP_NODE_PERCENT} %",
+    ),
+    (
+        "rows of a list over HTTP; messages of one `get`, and their bodies together; time of a "
+        "request that is carried out over AMQP, and how many at once",
+        "{HTTP_ROWS_MAX}; {HTTP_MESSAGES_MAX}, {HTTP_MESSAGES_BYTES_MAX}; {HTTP_AMQP_S}, "
+        "{HTTP_CLIENTS_MAX}",
     ),
     (
         "objects of a kind on the page of metrics by object; how long a page stands",

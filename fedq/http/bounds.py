@@ -20,7 +20,12 @@ HTTP_AMQP_S: Final = 15.0
 #: Messages of one answer, and the bytes of their bodies together; of a body no more is shown.
 HTTP_MESSAGES_MAX: Final = 1_000
 HTTP_MESSAGES_BYTES_MAX: Final = 4 * 1024 * 1024
-#: Rows of a list that are fetched, and encoded, at a time.
+#: What of the node's own time questions take, in percent, and for how long one is paid off at most.
+HTTP_NODE_PERCENT: Final = 25
+HTTP_NODE_PAUSE_MS: Final = 1_000
+#: Rows that one question fetches: of queues, which are put together; of clients; of others.
+HTTP_QUEUES_AT_ONCE: Final = 50
+HTTP_CLIENTS_AT_ONCE: Final = 100
 HTTP_ROWS_AT_ONCE: Final = 500
 #: Rows of one list; whoever has more asks for pages.
 HTTP_ROWS_MAX: Final = 50_000

@@ -12,7 +12,7 @@ import pytest
 
 from tests.integration.harness import Cluster
 from tests.integration.ports import free_ports
-from tests.integration.stock import connect
+from tests.integration.stock import connect, pika
 from tests.integration.waiting import until
 
 SCRIPT = shutil.which("rabbitmqadmin")
@@ -122,6 +122,8 @@ def test_it_manages_users_and_clients(cluster: tuple[Cluster, dict[str, Admin]])
     (shown,) = a.rows("channels")
     assert shown["consumer_count"] == 1
     assert c.do("close", "connection", f"name={client['name']}") == "connection closed"
+    with pytest.raises(pika.exceptions.ConnectionClosedByBroker, match="320"):
+        connection.process_data_events(WITHIN_S)
     until("it is gone", lambda: a.rows("connections") == [], WITHIN_S)
     a.do("delete", "user", "name=tom")
     assert {row["name"]: row["running"] for row in c.rows("nodes")} == dict.fromkeys("abc", True)

@@ -10,7 +10,12 @@ from typing import Final, Protocol, TypeVar
 
 from fedq.http.api import shapes
 from fedq.http.api.call import ASK_S, Call
-from fedq.http.bounds import HTTP_ROWS_AT_ONCE, HTTP_ROWS_MAX
+from fedq.http.bounds import (
+    HTTP_CLIENTS_AT_ONCE,
+    HTTP_QUEUES_AT_ONCE,
+    HTTP_ROWS_AT_ONCE,
+    HTTP_ROWS_MAX,
+)
 from fedq.http.refusal import unavailable
 from fedq.http.serving.exchange import Row
 from fedq.node.views.overview_types import MemberState
@@ -49,7 +54,7 @@ async def queues(call: Call, vhost: str | None) -> list[Row]:
     answers = call.served.answers.cluster
 
     def page(token: str) -> Awaitable[pb.ListQueuesReply]:
-        request = pb.ListQueuesRequest(vhost=vhost, page_size=HTTP_ROWS_AT_ONCE, page_token=token)
+        request = pb.ListQueuesRequest(vhost=vhost, page_size=HTTP_QUEUES_AT_ONCE, page_token=token)
         return answers.list_queues(request, ASK_S)
 
     return await _pages(call, page, lambda reply: [shapes.queue(each) for each in reply.queues])
@@ -88,7 +93,7 @@ async def bindings(call: Call, vhost: str | None) -> list[Row]:
 
 
 def _browse(vhost: str | None, token: str) -> pb.BrowseRequest:
-    return pb.BrowseRequest(vhost=vhost, page_size=HTTP_ROWS_AT_ONCE, page_token=token)
+    return pb.BrowseRequest(vhost=vhost, page_size=HTTP_CLIENTS_AT_ONCE, page_token=token)
 
 
 async def connections(call: Call, vhost: str | None) -> list[Row]:
@@ -199,6 +204,23 @@ async def permissions(call: Call, user: str | None = None, vhost: str | None = N
     return await _pages(
         call, page, lambda reply: [shapes.permission(each) for each in reply.permissions]
     )
+
+
+async def client_counts(call: Call) -> Row:
+    """How many connections, channels and consumers there are that the user sees."""
+    if call.sees_all:
+        members = await call.ask(lambda: call.served.answers.cluster.members(ASK_S))
+        figures = [each.figures for each in members if each.HasField("figures")]
+        return {
+            "connections": sum(each.connections for each in figures),
+            "channels": sum(each.channels for each in figures),
+            "consumers": sum(each.consumers for each in figures),
+        }
+    return {
+        "connections": len(await connections(call, None)),
+        "channels": len(await channels(call, None)),
+        "consumers": len(await consumers(call, None)),
+    }
 
 
 async def nodes(call: Call) -> list[Row]:

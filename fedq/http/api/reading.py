@@ -38,10 +38,8 @@ async def overview(call: Call) -> Answer:
     """The cluster at a glance."""
     rows = await gathering.queues(call, None)
     rows = call.visible(rows)
-    counts: Row = {
-        "connections": len(await gathering.connections(call, None)),
-        "channels": len(await gathering.channels(call, None)),
-        "consumers": len(await gathering.consumers(call, None)),
+    counts: Row = await gathering.client_counts(call)
+    counts |= {
         "exchanges": len(call.visible(await gathering.exchanges(call, None))),
         "queues": len(rows),
     }
