@@ -19,6 +19,7 @@ ROOT: Final = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 from fedq.admin import bounds  # noqa: E402
 from fedq.core import errors, limits  # noqa: E402 (found from here on)
+from fedq.http import bounds as http_bounds  # noqa: E402
 from fedq.node.clients import client_flow  # noqa: E402
 from fedq.shell.clients import amqp_server, lobby  # noqa: E402
 from fedq.shell.config import file  # noqa: E402
@@ -33,6 +34,7 @@ END: Final = "<!-- end -->\n"
 #: What rows may name: all limits, and what stands beside its one user.
 VALUES: Final[Mapping[str, int | float]] = {
     **{name: value for name, value in vars(bounds).items() if name.isupper()},
+    **{name: value for name, value in vars(http_bounds).items() if name.isupper()},
     **{name: value for name, value in vars(limits).items() if name.isupper()},
     "CONTENT_TOO_LARGE": errors.CONTENT_TOO_LARGE,
     "FRAME_ERROR": errors.FRAME_ERROR,
@@ -106,6 +108,27 @@ ROWS: Final = (
     (
         "connections to the peers' port; to the admin port; time to prove who one is",
         "{PEER_CONNECTIONS_MAX}; {ADMIN_CONNECTIONS_MAX}; {RPC_HANDSHAKE_MS}",
+    ),
+    (
+        "connections to the HTTP ports; their TLS handshake; one request with its answer",
+        "{HTTP_CONNECTIONS_MAX} (who has most makes room); {HTTP_TLS_HANDSHAKE_S}; "
+        "{HTTP_REQUEST_S}",
+    ),
+    (
+        "head of an HTTP request; its body; what HTTP may take of a core, and at once; and of the "
+        "node's own time",
+        "{HTTP_HEAD_BYTES_MAX}; {HTTP_BODY_BYTES_MAX}; {HTTP_CPU_PERCENT} %, {HTTP_CPU_BURST_MS}; "
+        "{HTTP_NODE_PERCENT} %",
+    ),
+    (
+        "rows of a list over HTTP; messages of one `get`, and their bodies together; time of a "
+        "request that is carried out over AMQP, and how many at once",
+        "{HTTP_ROWS_MAX}; {HTTP_MESSAGES_MAX}, {HTTP_MESSAGES_BYTES_MAX}; {HTTP_AMQP_S}, "
+        "{HTTP_CLIENTS_MAX}",
+    ),
+    (
+        "objects of a kind on the page of metrics by object; how long a page stands",
+        "{METRIC_OBJECTS_MAX}; {METRICS_FRESH_S}",
     ),
     ("journal segment; record", "{SEGMENT_BYTES_MAX}; {RECORD_BYTES_MAX}"),
     (

@@ -10,7 +10,7 @@ the one that people reach; one object can serve on both.
 """
 
 from collections.abc import Callable
-from typing import Final
+from typing import Final, NamedTuple
 
 import grpc
 import grpc.aio
@@ -40,6 +40,14 @@ MEMBER_METHODS: Final = (
 )  # fmt: skip
 
 
+class Answers(NamedTuple):
+    """What the service answers with, for others that speak for the same node on its loop."""
+
+    cluster: ClusterAnswers
+    clients: ClientAnswers
+    access: AccessAnswers
+
+
 class AdminService(AccessService, TraceService):
     """One node's admin service; `connect` opens channels to those of the other members."""
 
@@ -59,6 +67,7 @@ class AdminService(AccessService, TraceService):
         self._clients = ClientAnswers(overview, self._others, ask_close)
         self._traces = TraceAnswers(overview.process, access)
         self._adopting = Adopting(overview, self._others, access.change)
+        self.answers = Answers(self._cluster, self._clients, access)
 
     def add_to(self, server: grpc.aio.Server) -> None:
         """Registers with `server`, which must not have been started yet."""

@@ -17,7 +17,7 @@ import uvloop
 
 from fedq.admin.access_answers import AccessAnswers
 from fedq.admin.members import Connect
-from fedq.admin.service import SERVICE_NAME, AdminService
+from fedq.admin.service import SERVICE_NAME, AdminService, Answers
 from fedq.admin.stream_answers import StreamAnswers
 from fedq.admin.stream_logins import StreamLogins
 from fedq.admin.stream_service import STREAMS_NAME, StreamService
@@ -25,11 +25,15 @@ from fedq.cli.terminal.failure import USAGE, CommandError
 from fedq.compiled import survey
 from fedq.core.errors import NodeFailure
 from fedq.core.ids import ConnectionId, QueueKey
+from fedq.http.api.call import Served
+from fedq.http.metrics.samples import Sources
+from fedq.http.ports import HttpPorts
 from fedq.node.cluster.proposals import Result
 from fedq.node.containment.setting_aside import Aside
 from fedq.node.node import Node
 from fedq.node.records.streams.scans import Scan
 from fedq.node.views.access_overview import AccessView
+from fedq.node.views.metric_view import MetricView
 from fedq.node.views.overview import overview
 from fedq.node.views.stream_view import StreamView
 from fedq.shell.config.values import ConfigError, NodeConfig
@@ -56,8 +60,10 @@ def run(config: NodeConfig, stop_with_stdin: bool) -> int:
 
 
 async def _serve(config: NodeConfig, stop_with_stdin: bool) -> int:
+    http = _bind_http(config)
     runner = NodeRunner(config)
-    runner.add_admin_service(SERVICE_NAME, partial(_admin_service, runner))
+    answers: list[Answers] = []
+    runner.add_admin_service(SERVICE_NAME, partial(_admin_service, runner, answers))
     runner.add_admin_service(STREAMS_NAME, partial(_stream_service, runner))
     loop = asyncio.get_running_loop()
     for number in _STOP_SIGNALS:
@@ -71,15 +77,38 @@ async def _serve(config: NodeConfig, stop_with_stdin: bool) -> int:
     try:
         await runner.start()
     except ConfigError as error:
+        await http.stop()
         raise CommandError(str(error), USAGE) from error
     except (NodeFailure, RaftStorageError) as error:
+        await http.stop()
         raise CommandError(str(error)) from error
+    node = runner.node
+    await http.start(
+        Sources(overview(node), MetricView(node), runner.turn_times),
+        Served(
+            config,
+            overview(node),
+            answers[0],
+            partial(StreamLogins, StreamView(node)),
+            {f"amqp.listen[{index}]": port for index, port in enumerate(runner.bound_ports.amqp)},
+        ),
+    )
     # Here and not in the runner: this process is the node's own, others may be somebody else's.
     settle_collector()
     settle_allocator(memory_bytes(config))
     _tell_compiled()
     with Watchdog(config.timing.loop_hang_ms):
-        return await runner.wait()
+        try:
+            return await runner.wait()
+        finally:
+            await http.stop()
+
+
+def _bind_http(config: NodeConfig) -> HttpPorts:
+    try:
+        return HttpPorts(config)
+    except ConfigError as error:
+        raise CommandError(str(error), USAGE) from error
 
 
 class _HangUps:
@@ -105,7 +134,11 @@ def _tell_compiled() -> None:
     logging.getLogger(__name__).log(logging.WARNING if is_news else logging.INFO, found.text)
 
 
-def _admin_service(runner: NodeRunner, node: Node, connect: Connect) -> AdminService:
+def _admin_service(
+    runner: NodeRunner, made: list[Answers], node: Node, connect: Connect
+) -> AdminService:
+    """The admin service; what it answers with is put into `made`, for HTTP."""
+
     def ask(operation: Operation, answer: Callable[[Result], None]) -> None:
         runner.input(node.on_change_asked, operation, answer)
 
@@ -122,9 +155,11 @@ def _admin_service(runner: NodeRunner, node: Node, connect: Connect) -> AdminSer
         runner.input(node.clients.evictions.on_asked, number, user, vhost, text, answer)
 
     answers = AccessAnswers(AccessView(node), ask)
-    return AdminService(
+    service = AdminService(
         overview(node), connect, answers, ask_quarantine, ask_close, runner.turn_times
     )
+    made.append(service.answers)
+    return service
 
 
 def _stream_service(runner: NodeRunner, node: Node, connect: Connect) -> StreamService:

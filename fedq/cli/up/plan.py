@@ -116,7 +116,7 @@ def _planned(file: Path, config: NodeConfig) -> PlannedNode:
             f"{file}: `admin` is beyond this machine; a local cluster is watched on 127.0.0.1",
             USAGE,
         )
-    listeners = [*config.amqp, config.admin]
+    listeners = [*(each for _, each in config.client_listeners), config.admin]
     if config.peer_listener is not None:
         listeners.append(config.peer_listener)
     places = tuple((listener.host, listener.port) for listener in listeners)

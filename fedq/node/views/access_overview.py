@@ -76,6 +76,9 @@ class AccessOverview(Protocol):
     def grant(self, key: GrantKey) -> Grant:
         """The grant of a key that `grants` gave."""
 
+    def vhosts_of(self, user: str) -> Sequence[str]:
+        """The virtual hosts in which the user has permissions."""
+
     def traces(self) -> Sequence[tuple[str, Trace]]:
         """All traces, in order of names."""
 
@@ -144,6 +147,10 @@ class AccessView:
     def grant(self, key: GrantKey) -> Grant:
         """A grant of the map."""
         return self._node.state.map.grants[key]
+
+    def vhosts_of(self, user: str) -> Sequence[str]:
+        """The virtual hosts in which the user has permissions."""
+        return [key.vhost for key in self._node.state.map.grants if key.user == user]
 
     def traces(self) -> Sequence[tuple[str, Trace]]:
         """The traces of the map."""

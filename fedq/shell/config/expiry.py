@@ -27,7 +27,7 @@ def files_of(config: NodeConfig) -> list[Path]:
     files: dict[Path, None] = {}
     if config.certificates is not None:
         files |= dict.fromkeys((config.certificates.certificate, config.certificates.authority))
-    for listener in config.amqp:
+    for _, listener in config.client_listeners:
         if listener.tls is not None:
             files[listener.tls.certificate] = None
             if listener.tls.authority is not None:

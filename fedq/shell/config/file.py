@@ -30,6 +30,8 @@ from fedq.shell.config.secret_files import SecretError, read_password
 from fedq.shell.config.values import (
     DEFAULT_ADMIN_PORT,
     DEFAULT_AMQP_PORT,
+    DEFAULT_HTTP_PORT,
+    DEFAULT_METRICS_PORT,
     CertificateFiles,
     ClientTls,
     ConfigError,
@@ -85,6 +87,14 @@ class _AmqpListener(_PlainListener):
 
 class _AdminListener(_PlainListener):
     port: _Port = DEFAULT_ADMIN_PORT
+
+
+class _HttpListener(_AmqpListener):
+    port: _Port = DEFAULT_HTTP_PORT
+
+
+class _MetricsListener(_AmqpListener):
+    port: _Port = DEFAULT_METRICS_PORT
 
 
 class _Amqp(_Section):
@@ -145,6 +155,8 @@ class _Document(_Section):
     peer: _PlainListener | None = None
     certificates: _Certificates | None = None
     admin: _AdminListener | None = _AdminListener()
+    http: _HttpListener | None = None
+    metrics: _MetricsListener | None = None
     users: dict[_Text, _Password] = {"guest": "guest"}
     limits: _Limits = _Limits()
     timing: _Timing = _Timing()
@@ -198,11 +210,16 @@ def _convert(
     def plain(listener: _PlainListener | None) -> Listener | None:
         return None if listener is None else Listener(listener.host, listener.port)
 
+    def secure(listener: _AmqpListener | None) -> Listener | None:
+        if listener is None:
+            return None
+        return Listener(listener.host, listener.port, tls(listener.tls))
+
     own = document.certificates
     return NodeConfig(
         node=NodeId(document.node),
         data=base / document.data,
-        amqp=tuple(Listener(one.host, one.port, tls(one.tls)) for one in document.amqp.listen),
+        amqp=tuple(one for each in document.amqp.listen if (one := secure(each)) is not None),
         amqp_address=document.amqp.advertise or "",
         peers={NodeId(name): address for name, address in document.peers.items()},
         peer=plain(document.peer),
@@ -210,6 +227,8 @@ def _convert(
         if own is None
         else CertificateFiles(base / own.authority, base / own.certificate, base / own.key),
         admin=plain(document.admin),
+        http=secure(document.http),
+        metrics=secure(document.metrics),
         users={},
         password_files=tuple(
             base / given.password_file
@@ -253,7 +272,7 @@ def _passwords(config: NodeConfig, document: _Document, base: Path) -> dict[str,
 
 def _check_listeners(config: NodeConfig) -> None:
     seen: dict[tuple[str, int], str] = {}
-    places = [(f"amqp.listen[{index}]", one) for index, one in enumerate(config.amqp)]
+    places = config.client_listeners
     places += [("peer", config.peer)] if config.peer else []
     places += [("admin", config.admin)] if config.admin else []
     for key, listener in places:
@@ -279,8 +298,8 @@ def _check_listeners(config: NodeConfig) -> None:
 
 
 def _check_tls(config: NodeConfig, document: _Document) -> None:
-    for index, listener in enumerate(document.amqp.listen):
-        tls, key = listener.tls, f"amqp.listen[{index}].tls"
+    for place, listener in _with_tls(document):
+        tls, key = listener.tls, f"{place}.tls"
         if tls is None:
             continue
         if tls.verify == "peer" and tls.authority is None:
@@ -292,6 +311,14 @@ def _check_tls(config: NodeConfig, document: _Document) -> None:
             raise config.error(
                 f"{key}.fail_if_no_peer_cert", "needs `verify: peer` and an `authority`"
             )
+
+
+def _with_tls(document: _Document) -> list[tuple[str, _AmqpListener]]:
+    """The listeners that may speak TLS to clients, by their keys."""
+    found = [(f"amqp.listen[{index}]", one) for index, one in enumerate(document.amqp.listen)]
+    found += [("http", document.http)] if document.http else []
+    found += [("metrics", document.metrics)] if document.metrics else []
+    return found
 
 
 def _check_peers(config: NodeConfig) -> None:
@@ -331,9 +358,9 @@ def _check_files(config: NodeConfig) -> None:
             ("certificates.certificate", files.certificate),
             ("certificates.key", files.key),
         ]
-    for index, listener in enumerate(config.amqp):
+    for place, listener in config.client_listeners:
         if listener.tls is not None:
-            prefix = f"amqp.listen[{index}].tls"
+            prefix = f"{place}.tls"
             wanted += [
                 (f"{prefix}.certificate", listener.tls.certificate),
                 (f"{prefix}.key", listener.tls.key),
@@ -435,6 +462,10 @@ _SECTIONS: dict[tuple[type[BaseModel], str], type[BaseModel]] = {
     (_Document, "peer"): _PlainListener,
     (_Document, "certificates"): _Certificates,
     (_Document, "admin"): _AdminListener,
+    (_Document, "http"): _HttpListener,
+    (_HttpListener, "tls"): _Tls,
+    (_Document, "metrics"): _MetricsListener,
+    (_MetricsListener, "tls"): _Tls,
     (_Document, "limits"): _Limits,
     (_Document, "timing"): _Timing,
     (_Document, USERS_KEY): _PasswordFile,

@@ -53,7 +53,7 @@ def open_to_all(config: NodeConfig) -> Iterator[str]:
 def _secrets(config: NodeConfig) -> Iterator[Path]:
     if config.certificates is not None:
         yield config.certificates.key
-    for listener in config.amqp:
+    for _, listener in config.client_listeners:
         if listener.tls is not None:
             yield listener.tls.key
     yield from config.password_files

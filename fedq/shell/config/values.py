@@ -26,6 +26,8 @@ from fedq.core.limits import (
 
 DEFAULT_AMQP_PORT: Final = 5672
 DEFAULT_ADMIN_PORT: Final = 15692
+DEFAULT_HTTP_PORT: Final = 15672
+DEFAULT_METRICS_PORT: Final = 15691
 
 
 class ConfigError(Exception):
@@ -116,6 +118,9 @@ class NodeConfig:
     peer: Listener | None = None
     certificates: CertificateFiles | None = None
     admin: Listener | None = None
+    #: For the HTTP API, and for Prometheus; None: there is none.
+    http: Listener | None = None
+    metrics: Listener | None = None
     #: Name -> password; kept out of `repr` and so out of logs.
     users: Mapping[str, str] = field(default_factory=lambda: {"guest": "guest"}, repr=False)
     #: Where some of these passwords stand; the others are in the configuration itself, if any.
@@ -146,6 +151,13 @@ class NodeConfig:
         while at and at not in self.lines:
             at = at[: max(at.rfind("."), at.rfind("["), 0)]
         return ConfigError(sentence, key=key, file=self.file, line=self.lines.get(at, 0))
+
+    @property
+    def client_listeners(self) -> list[tuple[str, Listener]]:
+        """The listeners of AMQP and HTTP, which may speak TLS to clients, by their keys."""
+        found = [(f"amqp.listen[{index}]", each) for index, each in enumerate(self.amqp)]
+        others = (("http", self.http), ("metrics", self.metrics))
+        return found + [(key, each) for key, each in others if each is not None]
 
     @property
     def peer_listener(self) -> Listener | None:

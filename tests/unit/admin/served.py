@@ -194,12 +194,13 @@ def add_queue(
     name: str,
     parts: dict[str, tuple[int, int, int]],
     arguments: str = "{}",
+    vhost: str = "/",
 ) -> QueueKey:
     """Adds a shared queue: node -> (ready, unacknowledged, consumers) of the fragment there.
 
     The backup of each fragment is on the node before it.
     """
-    key = QueueKey("/", name)
+    key = QueueKey(vhost, name)
     names = sorted(cluster)
     number = len(cluster[names[0]].queues) * 10
     fragments = []
@@ -300,6 +301,9 @@ class SharedMap:
     def grant(self, key: GrantKey) -> Grant:
         return self.map.grants[key]
 
+    def vhosts_of(self, user: str) -> Sequence[str]:
+        return [key.vhost for key in self.map.grants if key.user == user]
+
     def traces(self) -> Sequence[tuple[str, Trace]]:
         return sorted(self.map.traces.items())
 
@@ -378,6 +382,10 @@ class Served:
     def stop_node(self, name: str) -> None:
         """That node's service is gone; the others' maps still say what they said."""
         LoopThread.run(self._stop_node(name))
+
+    def service(self, name: str) -> AdminService:
+        """That node's admin service."""
+        return self._services[name]
 
     def address(self, name: str) -> str:
         """Where that node's admin service listens."""

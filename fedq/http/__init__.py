@@ -1,0 +1,1 @@
+"""HTTP: RabbitMQ's management API, and metrics for Prometheus."""

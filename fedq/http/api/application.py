@@ -1,0 +1,46 @@
+"""The API: from a request to its answer.
+
+Order: the path, the method, the login, the right, the virtual host, and then whatever is asked for.
+So strangers learn which paths there are, which is no secret, and nothing else.
+"""
+
+import asyncio
+
+from fedq.admin.refusal import AdminError
+from fedq.http.api.broker import Brokers
+from fedq.http.api.call import Call, Served, check_right, check_vhost, user_of
+from fedq.http.api.routing import Router, allowed, handler_of
+from fedq.http.api.table import ROUTES
+from fedq.http.questions import NodeLoop
+from fedq.http.refusal import refusal_of
+from fedq.http.serving.exchange import Answer, Request
+
+
+class ApiApplication:
+    """RabbitMQ's management API for one node. Belongs to one event loop."""
+
+    __slots__ = ("_brokers", "_logins", "_node", "_router", "_served")
+
+    def __init__(self, node: asyncio.AbstractEventLoop, served: Served) -> None:
+        self._node = NodeLoop(node)
+        self._served = served
+        self._logins = served.logins()
+        self._brokers = Brokers(served.config, served.ports)
+        self._router = Router(ROUTES)
+
+    async def __call__(self, request: Request) -> Answer:
+        """Answers a request."""
+        route, places = self._router.find(request.segments)
+        if request.method == "OPTIONS":
+            return Answer(headers=(("allow", allowed(route)),))
+        handler = handler_of(route, request.method)
+        try:
+            user = await user_of(request, self._logins, self._node, self._served.answers)
+            check_right(user, route.needs(request.method))
+            call = Call(request, places, user, self._node, self._served, self._brokers)
+            # Who makes or deletes one says so itself.
+            if route.path != "/api/vhosts/{vhost}" or request.method in ("GET", "HEAD"):
+                await check_vhost(call)
+            return await handler(call)
+        except AdminError as error:
+            raise refusal_of(error) from error

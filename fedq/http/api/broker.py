@@ -1,0 +1,230 @@
+"""An AMQP client of this node, as the user who asks: what touches queues and messages.
+
+In: methods, contents. Out: their answers, or `HttpRefusal` with the broker's own sentence. So
+permissions, arguments and limits are those of AMQP, and nothing here decides. One connection for a
+request; few at a time, others wait.
+"""
+
+import asyncio
+import ssl
+import struct
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from typing import Final, NamedTuple, TypeVar
+
+from fedq import __version__
+from fedq.amqp import method_types as m
+from fedq.amqp.content import content_frames, decode_properties, encode_properties
+from fedq.amqp.handshake import PROTOCOL_HEADER
+from fedq.amqp.methods import decode_method, encode_method
+from fedq.amqp.spec import FRAME_BODY, FRAME_HEADER, FRAME_METHOD
+from fedq.amqp.values import FieldTable, TableValue
+from fedq.core.errors import ACCESS_REFUSED, NOT_ALLOWED, NOT_FOUND
+from fedq.core.limits import HTTP_CLIENTS_MAX
+from fedq.http.bounds import HTTP_AMQP_S
+from fedq.http.refusal import HttpRefusal, bad_request, not_allowed, unavailable
+from fedq.shell.config.values import NodeConfig, is_wildcard
+
+_CHANNEL: Final = 1
+_PROPERTIES: Final[FieldTable] = {
+    "product": "fedq HTTP API",
+    "version": __version__,
+    "capabilities": {"authentication_failure_close": True, "basic.nack": True},
+}
+_HEAD_BYTES: Final = 7
+_NO_LISTENER: Final = (
+    "this needs an AMQP listener of the node that takes passwords, and it has none: ask another "
+    "node, or use an AMQP client"
+)
+_LOST: Final = "the node ended the connection, or did not answer in time: try again"
+
+Reply = TypeVar("Reply")
+
+
+class Message(NamedTuple):
+    """A message as it came from a queue; of a long body only the beginning."""
+
+    method: m.BasicGetOk
+    properties: dict[str, TableValue]
+    body: bytes
+    size: int
+
+
+class Brokers:
+    """Connections to this node's own AMQP listener. Belongs to one event loop."""
+
+    __slots__ = ("_config", "_ports", "_room")
+
+    def __init__(self, config: NodeConfig, ports: Mapping[str, int]) -> None:
+        self._config = config
+        self._ports = ports
+        self._room = asyncio.Semaphore(HTTP_CLIENTS_MAX)
+
+    @asynccontextmanager
+    async def open(self, user: str, password: str, vhost: str) -> AsyncIterator["Broker"]:
+        """A connection of the user with an open channel; raises `HttpRefusal`."""
+        async with self._room:
+            try:
+                async with asyncio.timeout(HTTP_AMQP_S):
+                    reader, writer = await self._connect()
+                    try:
+                        broker = Broker(reader, writer)
+                        await broker.shake_hands(user, password, vhost)
+                        yield broker
+                        await broker.say_goodbye()
+                    finally:
+                        writer.close()
+            except (OSError, EOFError, TimeoutError) as error:
+                raise unavailable(_LOST) from error
+
+    async def _connect(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+        for key, listener in self._config.client_listeners:
+            tls = listener.tls
+            takes_passwords = tls is None or tls.authority is None or not tls.certificate_required
+            if not key.startswith("amqp") or not takes_passwords:
+                continue
+            host = "127.0.0.1" if is_wildcard(listener.host) else listener.host
+            context = None
+            if tls is not None:
+                # The other end is this process, whatever its certificate calls it.
+                context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+                context.check_hostname = False
+                context.verify_mode = ssl.CERT_NONE
+            return await asyncio.open_connection(
+                host, self._ports.get(key, listener.port), ssl=context
+            )
+        raise unavailable(_NO_LISTENER)
+
+
+class Broker:
+    """A logged-in connection with an open channel."""
+
+    __slots__ = ("_frame_bytes_max", "_reader", "_writer")
+
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self._reader = reader
+        self._writer = writer
+        self._frame_bytes_max = 0
+
+    def say(self, data: bytes) -> None:
+        """Sends bytes, without waiting."""
+        self._writer.write(data)
+
+    async def shake_hands(self, user: str, password: str, vhost: str) -> None:
+        """Logs in and opens the channel."""
+        self.say(PROTOCOL_HEADER)
+        await self._expect(m.ConnectionStart)
+        proof = f"\0{user}\0{password}".encode()
+        self.say(encode_method(0, m.ConnectionStartOk(_PROPERTIES, "PLAIN", proof, "en_US")))
+        tune = await self._expect(m.ConnectionTune)
+        self._frame_bytes_max = tune.frame_max
+        self.say(
+            encode_method(0, m.ConnectionTuneOk(tune.channel_max, tune.frame_max, 0))
+            + encode_method(0, m.ConnectionOpen(vhost))
+            + encode_method(_CHANNEL, m.ChannelOpen())
+        )
+        await self._expect(m.ConnectionOpenOk)
+        await self._expect(m.ChannelOpenOk)
+
+    async def say_goodbye(self) -> None:
+        """Closes the connection; what was told before has arrived then."""
+        self.say(encode_method(0, m.ConnectionClose(200, "done")))
+        await self._expect(m.ConnectionCloseOk)
+
+    async def call(self, request: m.Method, answer: type[Reply]) -> Reply:
+        """The answer to a request."""
+        self.say(_encoded(request))
+        return await self._expect(answer)
+
+    def tell(self, method: m.Method) -> None:
+        """Sends a method that has no answer; what closes the connection is heard behind it."""
+        self.say(_encoded(method))
+
+    async def get(self, queue: str, body_bytes: int) -> Message | None:
+        """The next message of a queue, unacknowledged; None when it is empty."""
+        self.say(_encoded(m.BasicGet(queue)))
+        method = await self._method()
+        if isinstance(method, m.BasicGetEmpty):
+            return None
+        if not isinstance(method, m.BasicGetOk):
+            raise unavailable(_LOST)
+        header, body, size = await self._content(body_bytes)
+        return Message(method, decode_properties(header), body, size)
+
+    async def publish(
+        self, exchange: str, key: str, properties: dict[str, TableValue], body: bytes
+    ) -> bool:
+        """Publishes one message, and returns whether it reached a queue."""
+        await self.call(m.ConfirmSelect(), m.ConfirmSelectOk)
+        try:
+            encoded = encode_properties(properties)
+        except ValueError as error:
+            raise bad_request(str(error)) from error
+        content = content_frames(_CHANNEL, encoded, body, self._frame_bytes_max)
+        self.say(_encoded(m.BasicPublish(exchange, key, mandatory=True)) + content)
+        is_routed = True
+        while True:
+            method = await self._method()
+            if isinstance(method, m.BasicReturn):
+                await self._content(0)
+                is_routed = False
+            elif isinstance(method, m.BasicAck):
+                return is_routed
+            elif isinstance(method, m.BasicNack):
+                # A queue that is full refuses what it is sent.
+                return False
+
+    async def _expect(self, kind: type[Reply]) -> Reply:
+        method = await self._method()
+        if not isinstance(method, kind):
+            raise unavailable(_LOST)
+        return method
+
+    async def _method(self) -> m.Method:
+        while True:
+            kind, payload = await self._frame()
+            if kind != FRAME_METHOD:
+                continue
+            method = decode_method(payload)
+            if isinstance(method, m.ChannelClose | m.ConnectionClose):
+                raise _refused(method.reply_code, method.reply_text)
+            return method
+
+    async def _content(self, body_bytes: int) -> tuple[bytes, bytes, int]:
+        """Properties, so much of the body, and its size."""
+        kind, header = await self._frame()
+        if kind != FRAME_HEADER:
+            raise unavailable(_LOST)
+        size = left = int.from_bytes(header[4:12], "big")
+        body = b""
+        while left > 0:
+            kind, payload = await self._frame()
+            if kind == FRAME_BODY:
+                left -= len(payload)
+                body += payload[: max(0, body_bytes - len(body))]
+        return header[12:], body, size
+
+    async def _frame(self) -> tuple[int, bytes]:
+        head = await self._reader.readexactly(_HEAD_BYTES)
+        payload = await self._reader.readexactly(int.from_bytes(head[3:], "big") + 1)
+        return head[0], payload[:-1]
+
+
+def _encoded(method: m.Method) -> bytes:
+    """A method on the channel; raises `HttpRefusal` for a value that AMQP cannot say."""
+    try:
+        return encode_method(_CHANNEL, method)
+    except (ValueError, struct.error) as error:
+        raise bad_request(str(error)) from error
+
+
+def _refused(code: int, text: str) -> HttpRefusal:
+    """A refusal of AMQP as one of HTTP."""
+    sentence = text.partition(" - ")[2] or text
+    if code == ACCESS_REFUSED:
+        return not_allowed(text)
+    if code == NOT_ALLOWED:
+        return not_allowed(sentence)
+    if code == NOT_FOUND:
+        return bad_request(f"{code} {text}")
+    return bad_request(sentence)

@@ -1,0 +1,290 @@
+"""Every metric: its name, kind, help, labels, and where in a scrape it is read.
+
+`docs/METRICS.md` is made of this (`scripts/write_metrics.py`), and so is what Prometheus reads
+(`fedq.http.metrics.page`). A name of RabbitMQ's means what it means there. Counters are named with
+their `_total`.
+"""
+
+from collections.abc import Callable, Iterator
+from enum import StrEnum
+from typing import Any, Final, NamedTuple
+
+from fedq.admin.messages import text
+from fedq.http.metrics.samples import ChannelSums, QueueSums, Samples
+from fedq.node.views.overview_types import ChannelOverview, ConnectionOverview
+
+
+class Kind(StrEnum):
+    """What Prometheus does with it."""
+
+    GAUGE = "gauge"
+    COUNTER = "counter"
+    HISTOGRAM = "histogram"
+
+
+class Of(StrEnum):
+    """What it is a figure of: the node; or, on the page by object, each of its queues, …."""
+
+    NODE = "node"
+    QUEUE = "queue"
+    CONNECTION = "connection"
+    CHANNEL = "channel"
+
+
+class Metric(NamedTuple):
+    """One metric."""
+
+    name: str
+    help: str
+    #: Of the node: the scrape; of objects: one of them. None: unknown, so it is not shown.
+    read: Callable[[Any], float | None]
+    kind: Kind = Kind.GAUGE
+    of: Of = Of.NODE
+
+
+class Labelled(NamedTuple):
+    """A metric of the node with labels of its own: each of their values, with its figure."""
+
+    name: str
+    help: str
+    labels: tuple[str, ...]
+    read: Callable[[Samples], list[tuple[tuple[str, ...], float]]]
+
+
+#: The labels of a series on the page by object.
+LABELS: Final = {
+    Of.QUEUE: ("vhost", "queue"),
+    Of.CONNECTION: ("connection",),
+    Of.CHANNEL: ("connection", "channel"),
+}
+
+
+def _queue(name: str, say: str, read: Callable[[QueueSums], float]) -> Metric:
+    return Metric(name, say, read, of=Of.QUEUE)
+
+
+def _connection(
+    name: str, say: str, read: Callable[[ConnectionOverview | ChannelSums], float]
+) -> Metric:
+    return Metric(name, say, read, of=Of.CONNECTION)
+
+
+def _channel(name: str, say: str, read: Callable[[ChannelOverview | ChannelSums], float]) -> Metric:
+    return Metric(name, say, read, of=Of.CHANNEL)
+
+
+def _node(name: str, say: str, read: Callable[[Samples], float | None]) -> Metric:
+    return Metric(name, say, read)
+
+
+def _count(name: str, say: str, read: Callable[[Samples], float]) -> Metric:
+    return Metric(name, say, read, Kind.COUNTER)
+
+
+#: With RabbitMQ's names.
+RABBIT: Final[tuple[Metric, ...]] = (
+    _node("rabbitmq_connections", "Connections of clients", lambda s: s.node.connections),
+    _node("rabbitmq_channels", "Channels of these", lambda s: s.node.channels),
+    _node("rabbitmq_consumers", "Consumers on these", lambda s: s.node.consumers),
+    _node(
+        "rabbitmq_queues", "Queues of which something is served here", lambda s: len(s.served)
+    ),
+    _count(
+        "rabbitmq_auth_attempts_failed_total", "Logins that failed, over AMQP",
+        lambda s: s.node.failed_logins,
+    ),
+    _node("rabbitmq_process_open_fds", "Open descriptors", lambda s: s.process.open_fds),
+    _node("rabbitmq_process_max_fds", "Descriptors that may be open", lambda s: s.process.max_fds),
+    _node(
+        "rabbitmq_process_resident_memory_bytes", "Memory of the process",
+        lambda s: s.process.resident_bytes,
+    ),
+    _node(
+        "rabbitmq_resident_memory_limit_bytes", "What the node may hold (limits.memory_bytes)",
+        lambda s: s.node.alarms.memory_bytes_max,
+    ),
+    _node(
+        "rabbitmq_disk_space_available_bytes", "Free on the disk of the node's data",
+        lambda s: s.node.alarms.disk_free_bytes,
+    ),
+    _node(
+        "rabbitmq_disk_space_available_limit_bytes",
+        "What has to be free (limits.disk_free_bytes)",
+        lambda s: s.node.alarms.disk_free_bytes_min,
+    ),
+    _node(
+        "rabbitmq_alarms_memory_used_watermark", "1: publishers wait for memory here",
+        lambda s: s.node.alarms.memory,
+    ),
+    _node(
+        "rabbitmq_alarms_free_disk_space_watermark", "1: publishers wait for disk here",
+        lambda s: s.node.alarms.disk,
+    ),
+    _queue("rabbitmq_queue_messages_ready", "Messages that wait", lambda q: q.ready),
+    _queue(
+        "rabbitmq_queue_messages_unacked", "Messages that consumers hold",
+        lambda q: q.unacknowledged,
+    ),
+    _queue(
+        "rabbitmq_queue_messages", "Both together", lambda q: q.ready + q.unacknowledged
+    ),
+    _queue("rabbitmq_queue_messages_bytes", "Bytes of these", lambda q: q.size),
+    _queue(
+        "rabbitmq_queue_messages_paged_out", "Those whose bodies are on disk alone",
+        lambda q: q.stowed,
+    ),
+    _queue(
+        "rabbitmq_queue_messages_paged_out_bytes", "Bytes of these bodies",
+        lambda q: q.stowed_bytes,
+    ),
+    _queue(
+        "rabbitmq_queue_process_memory_bytes", "What they take in memory, with their upkeep",
+        lambda q: q.memory_bytes,
+    ),
+    _queue(
+        "rabbitmq_queue_consumers", "Consumers that are clients of this node",
+        lambda q: q.consumers,
+    ),
+    _connection("rabbitmq_connection_channels", "Channels", lambda c: c.channels),
+    _channel("rabbitmq_channel_consumers", "Consumers", lambda c: c.consumers),
+    _channel(
+        "rabbitmq_channel_messages_unacked", "Deliveries without an acknowledgement",
+        lambda c: c.unacknowledged,
+    ),
+    _channel(
+        "rabbitmq_channel_messages_unconfirmed", "Publishes without a confirm",
+        lambda c: c.unconfirmed,
+    ),
+    _channel(
+        "rabbitmq_channel_messages_uncommitted", "Publishes that wait for tx.commit",
+        lambda c: c.uncommitted,
+    ),
+    _channel(
+        "rabbitmq_channel_acks_uncommitted", "Settlements that wait for tx.commit",
+        lambda c: c.acks_uncommitted,
+    ),
+    _channel(
+        "rabbitmq_channel_prefetch", "Prefetch count of the channel; 0: none",
+        lambda c: c.prefetch_global,
+    ),
+)  # fmt: skip
+
+#: fedq's own.
+FEDQ: Final[tuple[Metric, ...]] = (
+    _node("fedq_uptime_seconds", "Since the first turn", lambda s: s.node.uptime_ms / 1e3),
+    _node(
+        "fedq_lease_held", "0: fenced, so it confirms and delivers nothing",
+        lambda s: s.node.lease_held,
+    ),
+    _node("fedq_leader_known", "0: the map cannot be changed", lambda s: s.node.leader is not None),
+    _node(
+        "fedq_leader", "1: this node leads the Raft log",
+        lambda s: s.node.leader == s.node.node,
+    ),
+    _count("fedq_map_version_total", "Changes of the cluster map", lambda s: s.node.map_version),
+    _node("fedq_members", "Members of the cluster", lambda s: s.members),
+    _node("fedq_members_up", "Those that are up", lambda s: s.members_up),
+    _node(
+        "fedq_troubles", "What `fedq cluster status` says of this node alone",
+        lambda s: len(s.node.troubles),
+    ),
+    _node(
+        "fedq_turn_longest_seconds", "The longest turn since the start: so long nobody was served",
+        lambda s: s.turns.longest_s,
+    ),
+    _count("fedq_cpu_seconds_total", "Processor time of the process", lambda s: s.process.cpu_s),
+    _node(
+        "fedq_memory_held_bytes", "What is held against limits.memory_bytes",
+        lambda s: s.node.memory_bytes,
+    ),
+    _node(
+        "fedq_fragments", "Fragments that are served here, and exclusive queues",
+        lambda s: s.total.fragments,
+    ),
+    _node("fedq_copies", "Copies of fragments that others serve", lambda s: s.backups),
+    _node(
+        "fedq_fragments_short", "Those served here with fewer copies in sync than they should have",
+        lambda s: s.total.short,
+    ),
+    _node(
+        "fedq_replication_events_waiting", "Events of these that not all copies have",
+        lambda s: s.total.uncommitted,
+    ),
+    _node("fedq_exclusive_queues", "Exclusive queues", lambda s: s.node.private_queues),
+    _node(
+        "fedq_publishers_waiting", "Connections that are not read, as some node is full",
+        lambda s: s.node.alarms.connections,
+    ),
+    _node("fedq_journal_bytes", "Segments that are needed", lambda s: s.node.journal_bytes),
+    _node(
+        "fedq_journal_dead_bytes", "Of these, what the last checkpoint found dead",
+        lambda s: s.node.journal_dead_bytes,
+    ),
+    _node("fedq_journal_segments", "How many these are", lambda s: s.node.journal_segments),
+    _count(
+        "fedq_scrub_passes_total", "Passes over the journal, looking for rot",
+        lambda s: s.node.scrub.passes,
+    ),
+    _count(
+        "fedq_scrub_segments_with_rot_total", "Segments in which it was found",
+        lambda s: s.node.scrub.segments_with_rot,
+    ),
+    _count(
+        "fedq_messages_mended_total", "Messages that were fetched anew from another copy",
+        lambda s: s.node.scrub.messages_mended,
+    ),
+    _count(
+        "fedq_messages_lost_total", "Messages that no copy had any more",
+        lambda s: s.node.scrub.messages_lost,
+    ),
+    _node(
+        "fedq_metrics_left_out", "Objects that had no room on the page by object",
+        lambda s: s.left_out,
+    ),
+)  # fmt: skip
+
+LABELLED: Final[tuple[Labelled, ...]] = (
+    Labelled(
+        "rabbitmq_identity_info", "Who is asked; always 1", ("rabbitmq_node",),
+        lambda s: [((s.node.node,), 1)],
+    ),
+    Labelled(
+        "fedq_build_info", "The release; always 1", ("version", "zone"),
+        lambda s: [((s.version, text(s.node.zone)), 1)],
+    ),
+    Labelled(
+        "fedq_publishers_waiting_for", "Connections that wait, by the member that is full",
+        ("member",), lambda s: _waits(s),
+    ),
+)  # fmt: skip
+
+#: The one histogram.
+TURNS: Final = "fedq_turn_seconds"
+TURNS_HELP: Final = "How long turns took: while one is under way nobody else is served"
+
+
+def _waits(samples: Samples) -> list[tuple[tuple[str, ...], float]]:
+    sums: dict[str, int] = {}
+    for wait in samples.node.alarms.waits:
+        sums[wait.node] = sums.get(wait.node, 0) + wait.connections
+    return [((node,), count) for node, count in sums.items()]
+
+
+def objects(samples: Samples, of: Of) -> Iterator[tuple[tuple[str, ...], Any]]:
+    """The objects of a kind, each with the values of its labels."""
+    if of is Of.QUEUE:
+        for key, sums in samples.queues.items():
+            yield (text(key.vhost), text(key.name)), sums
+    elif of is Of.CONNECTION:
+        for connection in samples.connections:
+            yield (_name(samples, connection.connection),), connection
+    elif of is Of.CHANNEL:
+        for channel in samples.channels:
+            yield (_name(samples, channel.connection), str(channel.number)), channel
+
+
+def _name(samples: Samples, number: int) -> str:
+    return f"{samples.node.node}.{samples.node.incarnation}.{number}"
+
+
+METRICS: Final = (*RABBIT, *FEDQ)

@@ -1,0 +1,1 @@
+"""HTTP connections: accepted, bounded, and answered by a thread that is paced."""

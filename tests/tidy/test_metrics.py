@@ -1,0 +1,39 @@
+"""The table of metrics in the documents is the code's, and names keep Prometheus's rules."""
+
+import importlib.util
+import re
+
+from fedq.http.metrics import table
+from fedq.http.metrics.table import Kind
+from tests.tidy.sources import ROOT, report
+
+SCRIPT = ROOT / "scripts" / "write_metrics.py"
+NAME = re.compile(r"(rabbitmq|fedq)(_[a-z]+)+")
+
+
+def test_the_document_has_the_metrics_of_today() -> None:
+    spec = importlib.util.spec_from_file_location("write_metrics", SCRIPT)
+    assert spec is not None
+    assert spec.loader is not None
+    writer = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(writer)
+    document = writer.TARGET.read_text("utf-8")
+    assert writer.renewed(document) == document, "run: python scripts/write_metrics.py"
+
+
+def test_names_say_their_kind_and_come_once() -> None:
+    names = [each.name for each in table.METRICS] + [each.name for each in table.LABELLED]
+    problems = [f"{name} is there twice" for name in set(names) if names.count(name) > 1]
+    problems += [f"{name}: use letters and _" for name in names if not NAME.fullmatch(name)]
+    problems += [
+        f"{metric.name}: a counter ends with _total, and nothing else does"
+        for metric in table.METRICS
+        if metric.name.endswith("_total") != (metric.kind is Kind.COUNTER)
+    ]
+    problems += [
+        f"{metric.name}: RabbitMQ's names are in RABBIT, fedq's own in FEDQ"
+        for prefix, metrics in (("rabbitmq_", table.RABBIT), ("fedq_", table.FEDQ))
+        for metric in metrics
+        if not metric.name.startswith(prefix)
+    ]
+    assert not problems, report(problems)

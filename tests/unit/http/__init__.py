@@ -1,0 +1,1 @@
+"""The HTTP ports, part by part."""
