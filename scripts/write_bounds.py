@@ -195,9 +195,15 @@ ROWS: Final = (
     (
         "publishers with names that a fragment remembers; ranges of sequences that it refused of "
         "one; a name; a sequence",
-        "{PUBLISHERS_KNOWN_MAX}, the one goes of which nothing was taken for longest, and its "
-        "repeats are taken; {PUBLISHER_REFUSED_MAX}, the oldest become one; "
+        "{PUBLISHERS_KNOWN_MAX}, and {PUBLISHER_SERIES_MAX} of a series, the one goes of which "
+        "nothing was taken for longest, and its repeats are taken; "
+        "{PUBLISHER_REFUSED_MAX}, the oldest become one; "
         "{NAME_BYTES_MAX:bytes}; {SEQUENCE_MAX} ({PRECONDITION_FAILED} beyond)",
+    ),
+    (
+        "names of publishers, of all fragments that a node leads; one of which nothing is taken",
+        "a sixteenth of `limits.memory_bytes`, those who have most forget first; "
+        "{PUBLISHER_IDLE_MS_MAX}",
     ),
     (
         "names of readers that a stream keeps; readers with names of one stream",

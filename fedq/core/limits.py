@@ -198,6 +198,13 @@ STREAM_MEMBERS_MAX: Final = 20_000
 #: Publishers with names that a fragment remembers; ranges of what it refused of one of them.
 PUBLISHERS_KNOWN_MAX: Final = 1_024
 PUBLISHER_REFUSED_MAX: Final = 64
+#: For how long a name is remembered of which nothing is taken, if there are not too many.
+PUBLISHER_IDLE_MS_MAX: Final = 7 * 24 * 3_600_000
+#: What is before the last of these in a name is its series, of which so many names are remembered.
+PUBLISHER_SERIES_END: Final = "\x1f"
+PUBLISHER_SERIES_MAX: Final = 3
+#: What names of the fragments that a node leads may take of its memory, as a shift.
+PUBLISHERS_MEMORY_SHIFT: Final = 4
 #: The highest sequence of a publisher with a name.
 SEQUENCE_MAX: Final = (1 << 63) - 1
 #: Where several nodes have consumers: how much work fast ones may have waiting with them, and how

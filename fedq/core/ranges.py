@@ -1,7 +1,9 @@
 """Sorted sets of positions as interval lists of inclusive ranges: compact, easy to compare."""
 
+import struct
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import chain
 
 Range = tuple[int, int]
 
@@ -131,3 +133,16 @@ def split_ranges(ranges: Sequence[Range], most: int) -> list[list[Range]]:
         parts[-1].append((first, last))
         room -= last - first + 1
     return parts
+
+
+def pack_ranges(ranges: Sequence[Range]) -> bytes:
+    """Ranges as numbers of 64 bits, big-endian, first and last of each in turn."""
+    return struct.pack(f">{2 * len(ranges)}Q", *chain.from_iterable(ranges)) if ranges else b""
+
+
+def unpack_ranges(data: bytes) -> list[Range]:
+    """The ranges that were packed (`pack_ranges`)."""
+    if not data:
+        return []
+    flat = struct.unpack(f">{len(data) >> 3}Q", data)
+    return list(zip(flat[::2], flat[1::2], strict=True))

@@ -221,8 +221,8 @@ class Replica:
             return True, 0, 0
         if isinstance(record, Publishers):
             self.publishing.hear(record)
-            # What it says goes with messages, or is about all.
-            return record.kind == ALL, 0, 0
+            # What it says goes with messages, or is about all, or of what is gone.
+            return record.kind == ALL or record.forgets, 0, 0
         return False, 0, 0
 
     def start_copy(

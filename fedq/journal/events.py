@@ -141,10 +141,14 @@ class Readers:
 class PublisherMark(NamedTuple):
     """What a fragment has taken of a publisher with a name (docs/adr/0078)."""
 
-    #: The highest sequence.
+    #: The highest sequence; 0: the name is forgotten, in a record of `SOME`.
     highest: int
-    #: Sequences that it refused, ascending: these it has not taken.
-    refused: tuple[Range, ...] = ()
+    #: Sequences that it refused, ascending: these it has not taken. As in records, since a tuple of
+    #: them would take eight times as much (`fedq.core.ranges.pack_ranges`).
+    refused: bytes = b""
+
+
+FORGOTTEN: Final = PublisherMark(0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,14 +165,30 @@ class Publishers:
     kind: int
     marks: dict[str, PublisherMark]
 
-    def taken(self, known: Mapping[str, PublisherMark]) -> dict[str, PublisherMark]:
-        """What is known with this; the same on all copies."""
-        others = known if self.kind == SOME else {}
-        marks = {name: mark for name, mark in others.items() if name not in self.marks}
-        marks |= self.marks
-        for name in [*marks][: max(0, len(marks) - PUBLISHERS_KNOWN_MAX)]:
-            del marks[name]
-        return marks
+    @property
+    def forgets(self) -> bool:
+        """Whether some name is forgotten."""
+        return any(not mark.highest for mark in self.marks.values())
+
+    def take_into(self, known: dict[str, PublisherMark]) -> dict[str, PublisherMark]:
+        """Takes it into what is known, the same on all copies; returns what is forgotten.
+
+        What it costs goes by what the record says, not by what is known.
+        """
+        gone: dict[str, PublisherMark] = {}
+        if self.kind != SOME:
+            gone = {name: mark for name, mark in known.items() if name not in self.marks}
+            known.clear()
+        for name, mark in self.marks.items():
+            before = known.pop(name, FORGOTTEN)
+            if mark.highest:
+                known[name] = mark
+            else:
+                gone[name] = before
+        while len(known) > PUBLISHERS_KNOWN_MAX:
+            first = next(iter(known))
+            gone[first] = known.pop(first)
+        return gone
 
 
 #: Of some publishers; of others it says nothing.

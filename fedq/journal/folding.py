@@ -52,10 +52,13 @@ def apply_whole(recovered: Recovered, segment: Segment, record: Record) -> None:
         _apply(recovered, segment, record)
         return
     before = _Before(fragment, segment.spans.get(identity))
+    singles, told = _in_parts(fragment, record)
     try:
-        for single in record.records if isinstance(record, Group) else (record,):
+        for single in singles:
             if fragment is not None:
                 before.note(fragment, single)
+            _apply(recovered, segment, single)
+        for single in told:
             _apply(recovered, segment, single)
     except Exception:
         recovered.fragments.pop(identity, None)
@@ -66,6 +69,28 @@ def apply_whole(recovered: Recovered, segment: Segment, record: Record) -> None:
             before.put_back(fragment)
             recovered.fragments[identity] = fragment
         raise
+
+
+def _in_parts(
+    fragment: RecoveredFragment | None, record: Record
+) -> tuple[list[Single], list[Publishers]]:
+    """What may fail of a record; and what cannot, and comes last: what it says of publishers.
+
+    So no table of publishers has to be kept as it was before, which would be a copy of it for each
+    record. Where what follows is about all of the fragment, all stays in its place, and what is
+    known is copied.
+    """
+    if not isinstance(record, Group):
+        return [record], []
+    told = [single for single in record.records if isinstance(single, Publishers)]
+    if any(isinstance(single, Keep | Reset | Drop) for single in record.records[1:]):
+        if told and fragment is not None:
+            fragment.publishers = dict(fragment.publishers)
+            fragment.publishers_ahead = dict(fragment.publishers_ahead)
+        told = []
+    if not told:
+        return list(record.records), []
+    return [single for single in record.records if not isinstance(single, Publishers)], told
 
 
 def _changes_times(fragment: RecoveredFragment | None, record: Record) -> bool:
@@ -90,7 +115,7 @@ class _Before:
         self._scalars: tuple[int, int, bool, Seen | None] = (0, 0, True, None)
         if fragment is not None:
             self._scalars = (fragment.last, fragment.reign, fragment.whole, fragment.seen)
-        #: Never changed, but replaced.
+        #: Never changed, but replaced (the tables of publishers: see `_in_parts`).
         self._readers = fragment.readers if fragment is not None else {}
         self._publishers: Publishing = ({}, {})
         if fragment is not None:
@@ -242,9 +267,11 @@ def _take_publishers(fragment: RecoveredFragment, record: Publishers) -> None:
     if record.kind == SURE:
         fragment.publishers, fragment.publishers_ahead = dict(record.marks), {}
     elif not fragment.whole:
-        fragment.publishers_ahead = record.taken(fragment.publishers_ahead)
+        for name in record.take_into(fragment.publishers_ahead):
+            # What its primary has forgotten it may take anew, from the first sequence on.
+            fragment.publishers.pop(name, None)
     else:
-        fragment.publishers = record.taken(fragment.publishers)
+        record.take_into(fragment.publishers)
 
 
 def _apply_to_all(

@@ -7,7 +7,8 @@ length or count costs no memory.
 
 import struct
 from collections.abc import Callable
-from itertools import accumulate, pairwise
+from itertools import accumulate
+from operator import le, lt
 from typing import NamedTuple, TypeAlias
 
 from fedq.core import limits
@@ -247,10 +248,12 @@ def _decode_publishers(data: bytes, at: int, end: int, fragment: FragmentId, rei
             raise ValueError("no name, or numbers beyond what they may be")
         if stop > end:
             raise ValueError("fewer ranges than announced")
-        ranges = _ranges(data, at, stop, refused)
-        if any(one[1] >= other[0] for one, other in pairwise(ranges)):
-            raise ValueError("what was refused does not ascend")
-        marks[name] = PublisherMark(highest, tuple(ranges))
+        if refused:
+            flat = _table(data, at, end, 2 * refused, "Q")
+            starts, stops = flat[::2], flat[1::2]
+            if not (all(map(le, starts, stops)) and all(map(lt, stops, starts[1:]))):
+                raise ValueError("what was refused does not ascend")
+        marks[name] = PublisherMark(highest, bytes(data[at:stop]))
         at = stop
     _expect_end(at, end)
     return Publishers(fragment, reign, event, kind, marks)

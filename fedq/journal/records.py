@@ -280,11 +280,8 @@ def encode_publishers(
     ]
     for name, (highest, refused) in marks.items():
         data = name.encode()
-        flat = [sequence for both_ends in refused for sequence in both_ends]
-        parts += (
-            bytes((len(data),)), data, PUBLISHER_TAIL.pack(highest, len(refused)),
-            struct.pack(f">{len(flat)}Q", *flat),
-        )  # fmt: skip
+        tail = PUBLISHER_TAIL.pack(highest, len(refused) >> 4)
+        parts += (bytes((len(data),)), data, tail, refused)
     return _framed(b"".join(parts))
 
 

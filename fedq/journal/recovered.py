@@ -45,7 +45,7 @@ class RecoveredFragment:
     #: Where its named readers go on; replaced, never changed.
     readers: dict[str, int] = field(default_factory=dict)
     #: What was surely taken of publishers with names; and, of a copy that is not whole, what its
-    #: primary had taken (docs/adr/0078). Replaced, never changed.
+    #: primary had taken (docs/adr/0078).
     publishers: dict[str, PublisherMark] = field(default_factory=dict)
     publishers_ahead: dict[str, PublisherMark] = field(default_factory=dict)
     #: The journal has it. (What this node led, and cannot take up again, need not be there.)

@@ -69,6 +69,8 @@ class NodeSettings:
     read_ahead_bytes: int = 0
     #: What cannot be read of a disk is found to so many bytes.
     sector_bytes: int = limits.SECTOR_BYTES
+    #: For how long a publisher's name is remembered of which nothing is taken.
+    publisher_idle_ms_max: int = limits.PUBLISHER_IDLE_MS_MAX
     #: What a turn may do, in units of about a microsecond (`fedq.core.work`).
     work_per_turn: int = limits.WORK_PER_TURN
     #: Offered to clients in connection.tune.
@@ -116,6 +118,11 @@ class NodeSettings:
     def stow_above(self) -> int:
         """How much is held in memory before bodies of long queues leave it."""
         return self.stow_bytes_min or self.memory_bytes_max // 8 * 3
+
+    @property
+    def publishers_bytes_max(self) -> int:
+        """What the names of publishers take at most, of all fragments that this node leads."""
+        return self.memory_bytes_max >> limits.PUBLISHERS_MEMORY_SHIFT
 
     @property
     def body_bytes_max(self) -> int:

@@ -50,7 +50,7 @@ class FedqWriter(DataSourceArrowWriter):
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
         """Publishes a partition, in an executor."""
-        return _publish(self._options, self._job, 0, iterator)
+        return _publish(self._options, Part(self._job, 0, _partition()), iterator)
 
 
 class FedqStreamWriter(DataSourceStreamArrowWriter):
@@ -70,14 +70,18 @@ class FedqStreamWriter(DataSourceStreamArrowWriter):
                 f"this release of Spark does not tell tasks their batch ({_QUERY}, {_BATCH}): "
                 "PySpark 4.2 and 4.3 do"
             )
-        return _publish(self._options, query, int(batch), iterator)
+        part = Part(query, int(batch), _partition(), is_streaming=True)
+        return _publish(self._options, part, iterator)
 
 
 def _publish(
-    options: WriteOptions, job: str, batch: int, iterator: Iterator[pa.RecordBatch]
+    options: WriteOptions, part: Part, iterator: Iterator[pa.RecordBatch]
 ) -> WriterCommitMessage:
-    part = Part(job, batch, _context().partitionId())
     return Published(publish_rows(RowReader(options).rows(iterator), options, part))
+
+
+def _partition() -> int:
+    return int(_context().partitionId())
 
 
 def _context() -> TaskContext:

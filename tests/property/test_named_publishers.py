@@ -20,13 +20,19 @@ from fedq.amqp.named_publishes import (
 from fedq.amqp.values import FieldTable, Long
 from fedq.core.errors import ConnectionViolation
 from fedq.core.ids import FragmentId, Incarnation, NodeId, Origin
-from fedq.core.limits import PUBLISHER_REFUSED_MAX, PUBLISHERS_KNOWN_MAX
+from fedq.core.limits import (
+    PUBLISHER_REFUSED_MAX,
+    PUBLISHER_SERIES_MAX,
+    PUBLISHERS_KNOWN_MAX,
+)
 from fedq.core.message import FLAG_NAMED, encode, split
 from fedq.core.publish_messages import NamedRun
+from fedq.core.ranges import unpack_ranges
 from fedq.fragments.fragment import Fragment
 from fedq.fragments.primary.arrivals import pieces_of
 from fedq.fragments.publishers.known_publishers import KnownPublishers, marks_of
 from fedq.fragments.replica import Replica
+from fedq.journal.events import FORGOTTEN, SOME, PublisherMark, Publishers
 from fedq.journal.recovery import recover
 from tests.unit.journal.samples import message
 from tests.unit.node.harness import Cluster
@@ -128,18 +134,67 @@ def test_ranges_and_publishers_are_bounded() -> None:
         known.refuse("a", 3 * number + 1, 3 * number + 1)
         known.take("a", 3 * number + 2, 3 * number + 2)
     [mark] = known.marks.values()
-    assert len(mark.refused) == PUBLISHER_REFUSED_MAX
-    assert mark.refused[-1] == (598, 598)
+    refused = unpack_ranges(mark.refused)
+    assert len(refused) == PUBLISHER_REFUSED_MAX
+    assert refused[-1] == (598, 598)
     # What was refused is never taken for taken; of the first some was taken between.
-    assert mark.refused[0] == (1, 3 * (200 - PUBLISHER_REFUSED_MAX) + 1)
+    assert refused[0] == (1, 3 * (200 - PUBLISHER_REFUSED_MAX) + 1)
     for number in range(PUBLISHERS_KNOWN_MAX + 5):
         known.refuse(f"refused {number}", 1, 9)
         known.take(f"n{number}", 1, 1)
     assert len(known) == PUBLISHERS_KNOWN_MAX
     assert next(iter(known.marks)) == "n5"
     held = known.bytes_held
-    known.begin_with({})
-    assert 0 == known.bytes_held < held
+    known.forget(known.first_names(PUBLISHERS_KNOWN_MAX))
+    assert 0 < known.bytes_held < held, "what was refused of others"
+    assert known.first_names(PUBLISHERS_KNOWN_MAX) == []
+    assert known.bytes_held == 0
+
+
+#: A publisher publishes, or is refused; or one of them, or the first, is forgotten. Some names are
+#: of a series.
+FATES = st.lists(
+    st.tuples(
+        st.sampled_from(["take", "refuse", "forget", "first", "begin"]),
+        st.sampled_from(["a", "b", *[f"s\x1f{n}" for n in range(6)], "t\x1f1"]),
+        st.integers(1, 30),
+    ),
+    max_size=60,
+)
+
+
+@given(FATES)
+@example([("take", f"s\x1f{n}", 1) for n in range(6)])
+def test_what_is_held_is_counted_and_copies_follow(fates: list[tuple[str, str, int]]) -> None:
+    """Whatever is taken, refused and forgotten: a copy that hears the records knows the same."""
+    known, copy, journal = KnownPublishers(), KnownPublishers(), dict[str, PublisherMark]()
+    for what, name, number in fates:
+        said: dict[str, PublisherMark] = {}
+        if what == "take":
+            news = known.take(name, number, number + 1)
+            said = {**dict.fromkeys(news.over, FORGOTTEN), name: news.mark}
+            assert name not in news.over
+        elif what == "refuse":
+            known.refuse(name, number, number + 1)
+        elif what == "begin":
+            known = KnownPublishers(known.marks)
+        else:
+            names = [name] if what == "forget" else known.first_names(1)
+            known.forget(names)
+            said = dict.fromkeys(names, FORGOTTEN)
+        record = Publishers(ONE, 1, 1, SOME, said)
+        copy.hear(record)
+        record.take_into(journal)
+        assert list(copy.marks.items()) == list(known.marks.items()) == list(journal.items())
+        series = [each for each in known.marks if each.startswith("s\x1f")]
+        assert len(series) <= PUBLISHER_SERIES_MAX
+        assert known.begun_with.keys() <= known.marks.keys(), "it may be taken anew"
+    assert copy.bytes_held >= sum(map(len, copy.marks))
+    for table in (known, copy):
+        table.forget([*table.marks])
+        while table.bytes_held:
+            table.first_names(1)
+        assert table.bytes_held == 0
 
 
 # --- property lists ------------------------------------------------------------------------------

@@ -121,18 +121,24 @@ class Arrivals(Contents):
         self.origins[origin] = max(through, self.origins.get(origin, 0))
         self.out.owed.append(Owed(self.last, origin, through, ()))
 
-    def know_publishers(self) -> KnownPublishers:
+    def know_publishers(self, unix_ms: int = 0) -> KnownPublishers:
         """The publishers with names; from the first one on what is not committed yet waits."""
         if self.publishers is None:
-            self.publishers = KnownPublishers()
+            self.publishers = KnownPublishers(now_ms=unix_ms)
         if self.safe == EVERYTHING:
             self.safe = self.last
         return self.publishers
 
-    def news_of(self, named: Named, count: int) -> News:
+    def news_of(self, named: Named, count: int, unix_ms: int) -> News:
         """Takes so many sequences; returns what is to be recorded with their messages."""
-        publishers = self.know_publishers()
-        return publishers.take(named.publisher, named.first, named.first + count - 1)
+        publishers = self.know_publishers(unix_ms)
+        return publishers.take(named.publisher, named.first, named.first + count - 1, unix_ms)
+
+    def forget_publishers(self, names: Sequence[str]) -> None:
+        """Forgets publishers with names, here and, by a record, on all copies."""
+        if self.publishers is not None and names:
+            self.publishers.forget(names)
+            self.recorder.forget_publishers(self.last, names)
 
     def _enqueue(
         self, origin: Origin, number: int, messages: Sequence[bytes], resent: bool, unix_ms: int,
@@ -142,7 +148,7 @@ class Arrivals(Contents):
         if log is not None:
             # Whoever reads it has a place of its own: who has seen what is not the stream's matter.
             messages, resent = as_kept(messages), False
-        news = self.news_of(named, len(messages)) if named is not None else None
+        news = self.news_of(named, len(messages), unix_ms) if named is not None else None
         size, flags = weigh(messages)
         if log is not None:
             log.add(self.last + 1, sizes_of(messages), size, unix_ms)

@@ -152,7 +152,8 @@ class Contents:
     def at_hand(self) -> int:
         """How many of them may be taken, before something has to be read from the disk.
 
-        Where something has, no more than some of those are counted that are kept singly.
+        Where something has, no more than some of those are counted that are kept singly; and of
+        those that wait to be committed some, where they stand in very many runs.
         """
         return self.readable if self.safe >= self.last else self._safe_at_hand()
 
@@ -167,7 +168,7 @@ class Contents:
         return fresh.at_hand + tracked.ready_count
 
     def _safe_at_hand(self) -> int:
-        """As `at_hand`, of those that may be handed out; of some singles, one at least if any."""
+        """As `at_hand`, of those that may be handed out; of very many some, one at least if any."""
         fresh, tracked, stop = self.fresh, self.tracked, self.safe + 1
         if fresh.stowed_count:
             stop = min(stop, fresh.first_stowed)

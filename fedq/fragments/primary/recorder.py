@@ -14,7 +14,7 @@ from fedq.core.message import is_persistent
 from fedq.core.ranges import Range
 from fedq.fragments.primary.outbox import FragmentOut, RecordOut
 from fedq.fragments.publishers.known_publishers import News
-from fedq.journal.events import ALL, SOME, PublisherMark
+from fedq.journal.events import ALL, FORGOTTEN, SOME, PublisherMark
 from fedq.journal.records import (
     encode_copy,
     encode_enqueue,
@@ -60,7 +60,7 @@ class Recorder:
         if notes:
             data = encode_with_notes(self._fragment_id, self._reign, data, last, notes)
         if news is not None:
-            marks = {news.publisher: news.mark}
+            marks = {**dict.fromkeys(news.over, FORGOTTEN), news.publisher: news.mark}
             data += encode_publishers(self._fragment_id, self._reign, last, SOME, marks)
             data = encode_group(self._fragment_id, self._reign, data)
         journal = persistent and self.durable
@@ -102,6 +102,13 @@ class Recorder:
         """Records all that was taken of publishers with names, which is no event."""
         if self.active:
             data = encode_publishers(self._fragment_id, self._reign, last, ALL, marks)
+            self._append(last, data, True)
+
+    def forget_publishers(self, last: int, names: Sequence[str]) -> None:
+        """Records that publishers with names are forgotten, which is no event."""
+        if self.active:
+            marks = dict.fromkeys(names, FORGOTTEN)
+            data = encode_publishers(self._fragment_id, self._reign, last, SOME, marks)
             self._append(last, data, True)
 
     def _append(self, last: int, data: bytes, journal: bool) -> None:
@@ -191,10 +198,10 @@ class SparingRecorder(Recorder):
 
 def _until(news: News, before: int) -> News:
     """What is to be said with the message that is so many before the last one."""
-    publisher, mark, last = news
+    publisher, mark, last, over = news
     # Where refused ones are repeated, more was taken before.
     highest = mark.highest - before if mark.highest == last else mark.highest
-    return News(publisher, mark._replace(highest=highest), last - before)
+    return News(publisher, mark._replace(highest=highest), last - before, over)
 
 
 def _within(

@@ -94,7 +94,10 @@ class CopiedPublishers:
         if record.kind == SURE:
             return
         if self._ahead is not None:
-            self._ahead.hear(record)
+            gone = self._ahead.hear(record)
+            if gone and self._sure is not None:
+                # The primary may take them anew, from the first sequence on.
+                self._sure.forget(gone)
             return
         if self._sure is None:
             self._sure = KnownPublishers()

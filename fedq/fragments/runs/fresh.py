@@ -12,6 +12,7 @@ it (P4), so `at_hand` counts what stands before the first one.
 """
 
 from collections.abc import Mapping, Sequence
+from typing import Final
 
 from fedq.core.message import FLAG_PERSISTENT
 from fedq.core.weights import weigh
@@ -36,6 +37,9 @@ from fedq.fragments.runs.runs import (
     StowedMix,
     stowed_run,
 )
+
+#: So many runs at either end are looked at to count what stands before a position.
+RUNS_COUNTED_MAX: Final = 128
 
 
 class Fresh(Line):
@@ -105,15 +109,28 @@ class Fresh(Line):
         return first, part, run.persistent
 
     def at_hand_before(self, stop: int) -> int:
-        """How many messages stand before a position that can be taken without reading."""
-        found = self.at_hand
-        for index in range(len(self._runs) - 1, self._head - 1, -1):
-            run = self._runs[index]
+        """How many messages stand before a position that can be taken without reading.
+
+        Where it is in the midst of very many runs, no more than those are counted that stand in the
+        first ones; so it costs the same, whatever is there.
+        """
+        runs, head, found = self._runs, self._head, self.at_hand
+        # What stands behind the first that is on disk alone is not at hand.
+        end = self._index_of(self.first_stowed) if self.stowed_count else len(runs)
+        for index in range(end - 1, max(head, end - RUNS_COUNTED_MAX) - 1, -1):
+            run = runs[index]
             if run.last < stop:
+                return found
+            found -= run.left - max(0, stop - run.first)
+        if end - head <= RUNS_COUNTED_MAX:
+            return found
+        found = 0
+        for index in range(head, head + RUNS_COUNTED_MAX):
+            run = runs[index]
+            if run.first >= stop:
                 break
-            if not run.stowed:
-                found -= run.left - max(0, stop - run.first)
-        return max(found, 0)
+            found += min(run.left, stop - run.first)
+        return found
 
     def _drop_first(self) -> None:
         runs = self._runs

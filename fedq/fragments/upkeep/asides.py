@@ -55,8 +55,9 @@ def note_asides(fragment: Fragment, positions: list[int]) -> None:
 
 
 def publish_aside(
-    fragment: Fragment, origin: Origin, number: int, message: bytes, named: Named | None
-) -> int | None:
+    fragment: Fragment, origin: Origin, number: int, message: bytes, named: Named | None,
+    unix_ms: int = 0,
+) -> int | None:  # fmt: skip
     """Takes a publish, and confirms it, but sets it aside; its position, unless it is known."""
     position = None
     if number > fragment.origins.get(origin, 0):
@@ -64,7 +65,7 @@ def publish_aside(
         position = publish_private_aside(fragment, message)
         lasting = message[0] & FLAG_PERSISTENT != 0
         notes = {NOTE_DEAD: {position: QUARANTINED}}
-        news = fragment.news_of(named, 1) if named is not None else None
+        news = fragment.news_of(named, 1, unix_ms) if named is not None else None
         fragment.recorder.enqueue(position, origin, number, [message], False, lasting, notes, news)
     fragment.out.owed.append(Owed(fragment.last, origin, number, ()))
     return position

@@ -290,13 +290,13 @@ class ConsumeFlow:
             note_taken(self.state, primary, self.state.me, taken)
             return
         # Rank by rank: when those of one here have enough, one elsewhere may come before the next.
-        left = 0
-        while primary.fragment.at_hand not in (0, left) and (ready := hub.ready(1)):
+        fragment, before = primary.fragment, -1
+        while fragment.at_hand and fragment.handed_out != before and (ready := hub.ready(1)):
             level = ready[0].priority
             if takers.above(level):
                 hand_to_nodes(self.state, primary, level)
-            left = primary.fragment.at_hand
-            self._deal_from(hub, primary.fragment, hub.reserved(), level)
+            before = fragment.handed_out
+            self._deal_from(hub, fragment, hub.reserved(), level)
 
     def _deal_from(
         self, hub: Hub[Consumer], fragment: Fragment, reserved: int = 0, level: int | None = None,

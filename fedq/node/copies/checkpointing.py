@@ -17,6 +17,7 @@ from typing import Final
 from fedq.core.errors import NodeFailure
 from fedq.core.ids import FragmentId
 from fedq.core.versions import CHECKPOINTS
+from fedq.fragments.publishers.known_publishers import PUBLISHER_WORK
 from fedq.fragments.upkeep.alive import Found
 from fedq.journal.events import ALL, SURE, Standing
 from fedq.journal.records import (
@@ -211,6 +212,7 @@ class _Writing:
             data += encode_publishers(fragment, place.reign, place.event, SURE, sure)
         if known := sure if ahead is None else ahead:
             data += encode_publishers(fragment, place.reign, place.event, ALL, known)
+            state.work.spend((len(sure) + len(known)) * PUBLISHER_WORK)
         state.plan.append_checkpoint(fragment, data)
 
     def _write_piece(self, held: Held) -> None:

@@ -31,6 +31,7 @@ from fedq.core.peer_messages import (
 from fedq.core.ranges import within
 from fedq.core.versions import NAMED
 from fedq.fragments.primary.outbox import Owed
+from fedq.fragments.publishers.known_publishers import PUBLISHER_WORK
 from fedq.fragments.streams.log import places_of
 from fedq.fragments.upkeep.seen import mark_all, record_seen
 from fedq.node.consuming.keeping_up import (
@@ -100,6 +101,8 @@ class FragmentFlow:
         )  # fmt: skip
         if publishers is not None:
             fragment.recorder.publishers(fragment.last, publishers.marks)
+            known = len(publishers.begun_with) + len(publishers)
+            self.state.work.serve(known * PUBLISHER_WORK)
         if fragment.log is not None and self.state.map.cluster_version >= NAMED:
             # Names that it knows from elsewhere are void.
             fragment.recorder.readers(fragment.last, True, places_of(fragment.log))

@@ -17,7 +17,11 @@ from fedq.core.ranges import Range, is_in
 from fedq.core.versions import STREAM_TIMES
 from fedq.fragments.fragment import Fragment
 from fedq.fragments.publishers.copied_publishers import CopiedPublishers, on_disk
-from fedq.fragments.publishers.known_publishers import KnownPublishers, marks_of
+from fedq.fragments.publishers.known_publishers import (
+    PUBLISHER_WORK,
+    KnownPublishers,
+    marks_of,
+)
 from fedq.fragments.replica import Replica
 from fedq.fragments.runs.stowed import StowedRanges, Stretch
 from fedq.fragments.streams.log import places_of
@@ -271,7 +275,7 @@ class FragmentRoles:
             fragment.log.readers.begin_with(copy.readers)
         if copy.publishing is not None and (copy.publishing.sure or copy.publishing.ahead):
             # Also where nothing is sure: the disk may have what the last primary had taken.
-            fragment.publishers = KnownPublishers(copy.publishing.sure)
+            fragment.publishers = KnownPublishers(copy.publishing.sure, self.state.unix_ms)
         # A reign begins at the epoch that made it: no other one lies between.
         if copy.seen is not None and copy.whole and copy.seen.epoch + 1 == info.reign:
             take_up_seen(fragment, copy.seen.ranges)
@@ -312,6 +316,7 @@ class FragmentRoles:
         )  # fmt: skip
         if fragment.publishers is not None:
             fragment.safe = replication.commit
+            state.named[info.id] = None
         primary = Primary(info.queue, fragment, replication, state.now_ms)
         primary.reverted = reverted
         primary.begun_chunk = state.sync_asked
@@ -334,6 +339,8 @@ class FragmentRoles:
         if primary.fragment.recorder.durable and info.reign != info.created:
             # Whatever it was: from now on all that counts is here.
             self._write(info.id, _beginning(info, primary))
+        if primary.fragment.publishers is not None:
+            state.work.apply(len(primary.fragment.publishers) * PUBLISHER_WORK)
         if state.sync_asked > state.synced:
             self.fragments.await_sync(primary, state.sync_asked)
         if info.reign != info.created:

@@ -12,6 +12,7 @@ from fedq.core.peer_messages import (
     Replicate,
     ReplicaWanted,
 )
+from fedq.fragments.publishers.known_publishers import PUBLISHER_WORK
 from fedq.journal.decoding import CorruptRecord, outlines
 from fedq.journal.events import SURE
 from fedq.journal.records import (
@@ -69,6 +70,7 @@ class ReplicaFlow:
             if sure or knew:
                 # That nothing is sure any more is written, too: the disk has what was.
                 known = encode_publishers(message.fragment, reign, base, SURE, sure)
+                self.state.work.serve(len(sure) * PUBLISHER_WORK)
                 keep = encode_group(message.fragment, reign, keep + known)
             self.state.plan.append(
                 message.fragment, keep, False, KEEP_POSITION, KEEP_POSITION, copied=True

@@ -7,6 +7,7 @@ from fedq.node.copies.asking import Asking
 from fedq.node.copies.checkpointing import Checkpointing
 from fedq.node.copies.copying_from_disk import CopyingFromDisk
 from fedq.node.copies.dispatching import Dispatching
+from fedq.node.copies.forgetting import Forgetting
 from fedq.node.copies.fragment_flow import FragmentFlow
 from fedq.node.copies.fragment_roles import FragmentRoles
 from fedq.node.copies.lending import Lending
@@ -32,6 +33,7 @@ class Copies:
         "checkpointing",
         "copying",
         "dispatching",
+        "forgetting",
         "fragments",
         "lending",
         "mending",
@@ -65,6 +67,7 @@ class Copies:
         self.stowing = Stowing(state, self.reading, self.scratching)
         self.scrubbing = Scrubbing(state)
         self.ageing = Ageing(state)
+        self.forgetting = Forgetting(state)
         self.copying = CopyingFromDisk(state, self.reading)
 
     def tick(self) -> None:
@@ -76,5 +79,6 @@ class Copies:
         self.lending.tick()
         self.scrubbing.tick()
         self.ageing.tick()
+        self.forgetting.tick()
         self.reading.tick()
         self.reading_private.tick()

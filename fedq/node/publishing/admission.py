@@ -79,8 +79,8 @@ class Admission:
             return
         if named is not None:
             sequence = named.first + number - first
-            publishers = fragment.know_publishers()
-            publishers.refuse(named.publisher, sequence, sequence + len(left) - 1)
+            publishers = fragment.know_publishers(unix_ms)
+            publishers.refuse(named.publisher, sequence, sequence + len(left) - 1, unix_ms)
         if fragment.policy.overflow == REJECT_PUBLISH_DLX:
             self._publish_dead(fragment, origin, number, left)
         fragment.refuse(origin, number, len(left))
@@ -124,6 +124,7 @@ class Admission:
                 primary.fragment.pass_over(origin, first + start, stop - start)
                 self._trace_duplicates(primary.fragment, origin, first + start, stop - start)
         self.state.marks.primaries[primary.fragment.fragment_id] = None
+        self.state.named[primary.fragment.fragment_id] = None
 
     def _publish_around(
         self, primary: Primary, origin: Origin, first: int, messages: Sequence[bytes],
@@ -142,7 +143,9 @@ class Admission:
                 self.publish(primary, origin, number, piece, resent, (), who)
             if index < len(messages):
                 number, who = first + index, behind(named, index)
-                position = publish_aside(fragment, origin, number, messages[index], who)
+                position = publish_aside(
+                    fragment, origin, number, messages[index], who, self.state.unix_ms
+                )
                 if position is not None:
                     self.state.untold[fragment.fragment_id, position] = None
                     self._trace_aside(fragment, position, origin, first + index, messages[index])
@@ -178,6 +181,8 @@ class Admission:
         """
         fragment = primary.fragment
         self.state.marks.primaries[fragment.fragment_id] = None
+        if named:
+            self.state.named[fragment.fragment_id] = None
         last = first + max(1, len(messages)) - 1
         if fragment.origins.get(origin, 0) >= last:
             fragment.out.owed.append(Owed(fragment.last, origin, last, ()))

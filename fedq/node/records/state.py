@@ -146,6 +146,8 @@ class NodeState:
         self.scrub = Scrub()
         self.damaged: dict[FragmentId, None] = {}
         self.disk_free = -1
+        #: Fragments that this node leads, or led, and that know publishers with names.
+        self.named: dict[FragmentId, None] = {}
         #: Since when messages of primaries are here.
         self.ages = Ages()
         #: Channels in tx mode, and some that are gone.

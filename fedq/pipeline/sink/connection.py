@@ -5,10 +5,13 @@ is broken, or a node that goes: another node may do. `PipelineError` for what wi
 itself: a password, a permission, a virtual host, an exchange. Blocks; belongs to one thread.
 """
 
+import fcntl
 import select
 import socket
 import ssl
+import termios
 import time
+from array import array
 from typing import Final
 
 from fedq.amqp import methods
@@ -102,6 +105,15 @@ class Connection:
             # The broker may have said why it hangs up.
             self.receive()
             raise self._lost(error) from error
+
+    def on_its_way(self) -> int:
+        """How many bytes were sent that the node's host has not taken; 0 where that is unknown."""
+        count = array("i", [0])
+        try:
+            fcntl.ioctl(self._socket.fileno(), termios.TIOCOUTQ, count)
+        except OSError:
+            return 0
+        return count[0]
 
     def wait(self, *, wants_to_send: bool, seconds: float) -> None:
         """Waits until something can be read, or sent if that is wanted."""

@@ -23,7 +23,7 @@ from fedq.pipeline.sink.connection import Connection, ConnectionLost
 
 #: What is sent and not confirmed, at most, but for one block.
 BYTES_MAX: Final = 16 * 1024 * 1024
-#: A node that owes confirms, and takes publishes, says something within this time.
+#: A node that owes confirms says something, or takes some of what is sent, within this time.
 SILENCE_S: Final = 30.0
 #: So many blocks go one by one after a row was refused: a queue remembers some of the refused.
 _CAREFUL_BLOCKS: Final = 32
@@ -70,7 +70,10 @@ class Publisher:
         self._confirmed = 0
         self._beyond: set[int] = set()
         self._is_blocked = False
+        #: When the node last showed that it lives; and how many bytes its host had not taken when
+        #: that was asked last.
         self._heard = time.monotonic()
+        self._on_its_way = 0
 
     @property
     def frame_bytes_max(self) -> int:
@@ -152,6 +155,7 @@ class Publisher:
                 if not size:
                     return
                 block.sent += size
+                self._heard, self._on_its_way = time.monotonic(), connection.on_its_way()
             self._sent_tag += block.count
             block.last_tag = self._sent_tag
             self._sent_blocks += 1
@@ -188,6 +192,11 @@ class Publisher:
             self._heard = time.monotonic()
         left = self._heard + SILENCE_S - time.monotonic()
         if left <= 0:
+            # What was sent may be on its way for long, if that is narrow: that is no silence.
+            before, self._on_its_way = self._on_its_way, connection.on_its_way()
+            if self._on_its_way < before:
+                self._heard = time.monotonic()
+                return
             raise ConnectionLost(
                 f"{connection.address}: the node has confirmed nothing for {SILENCE_S:g} s"
             )

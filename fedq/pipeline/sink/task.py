@@ -9,6 +9,7 @@ from contextlib import closing
 from dataclasses import dataclass
 from typing import Final, TypeAlias
 
+from fedq.core.limits import PUBLISHER_SERIES_END
 from fedq.pipeline.failure import PipelineError
 from fedq.pipeline.places import NodeUrl
 from fedq.pipeline.sink.connection import Connection
@@ -36,6 +37,9 @@ class Part:
     job: str
     batch: int
     partition: int
+    #: Of a streaming query, whose batches follow each other: of none but the last are there
+    #: repeats.
+    is_streaming: bool = False
 
     @property
     def steady_name(self) -> str:
@@ -43,7 +47,12 @@ class Part:
         return f"{self.job}/{self.partition}"
 
     def name_of(self, digest: str) -> str:
-        """The publisher's name for rows with this hash."""
+        """The publisher's name for rows with this hash.
+
+        Those of a streaming query are a series, of which queues remember the last few.
+        """
+        if self.is_streaming:
+            return f"{self.job}/{self.partition}{PUBLISHER_SERIES_END}{self.batch}/{digest}"
         return f"{self.job}/{self.batch}/{self.partition}/{digest}"
 
     @property

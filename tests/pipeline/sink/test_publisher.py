@@ -3,6 +3,7 @@
 import ssl
 from collections.abc import Iterator
 from pathlib import Path
+from typing import cast
 
 import pytest
 
@@ -12,7 +13,7 @@ from fedq.pipeline import patience
 from fedq.pipeline.failure import PipelineError
 from fedq.pipeline.places import TlsPaths
 from fedq.pipeline.sink import publisher as publishing
-from fedq.pipeline.sink.connection import ConnectionLost
+from fedq.pipeline.sink.connection import Connection, ConnectionLost
 from fedq.pipeline.sink.encoding import Encoder, front_of
 from fedq.pipeline.sink.publisher import Publisher
 from fedq.shell.config.certificates import (
@@ -213,6 +214,64 @@ def test_a_node_that_says_nothing_is_left(monkeypatch: pytest.MonkeyPatch) -> No
     with broker(silent) as first, broker() as second:
         publish(first, second)
         assert bodies(second) == list(range(COUNT))
+
+
+class _Narrow:
+    """A connection on which a second takes as many bytes as it says; time passes in `wait`."""
+
+    address, frame_bytes_max = "narrow", LIMIT
+
+    def __init__(self, per_s: int, buffer: int, ends: int = 1 << 62) -> None:
+        self.now = 0.0
+        self.taken = 0
+        self._per_s, self._buffer, self._ends = per_s, buffer, ends
+        self._sent = 0
+        self._rows = 0
+
+    def send(self, data: memoryview) -> int:
+        size = min(len(data), self._buffer - self.on_its_way())
+        self._sent += size
+        return size
+
+    def on_its_way(self) -> int:
+        return self._sent - self.taken
+
+    def receive(self) -> list[methods.Method]:
+        done = self.taken and self.taken == self._sent and not self._rows
+        self._rows += bool(done)
+        return [methods.BasicAck(1, multiple=False)] if done else []
+
+    def wait(self, *, wants_to_send: bool, seconds: float) -> None:
+        passed = 1.0 if wants_to_send else min(seconds, 40.0)
+        self.now += passed
+        self.taken = min(self._sent, self.taken + int(passed * self._per_s), self._ends)
+
+    def close(self) -> None:
+        """There is nothing to close."""
+
+
+@pytest.mark.parametrize("buffer", [5_000, 100_000])
+def test_a_row_may_be_on_its_way_for_long_as_long_as_some_of_it_goes(
+    buffer: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whether it waits here, or was all taken by this host: before, it was given up after 30 s."""
+    only = _Narrow(500, buffer)
+    monkeypatch.setattr("fedq.pipeline.sink.publisher.time.monotonic", lambda: only.now)
+    publisher = Publisher([lambda: cast("Connection", only)], 5)
+    publisher.publish(bytes(100_000), 1)
+    publisher.finish()
+    assert only.taken == 100_000
+    assert only.now >= 100_000 / 500
+
+
+def test_a_row_of_which_nothing_goes_any_more_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    only = _Narrow(500, 100_000, ends=50_000)
+    monkeypatch.setattr("fedq.pipeline.sink.publisher.time.monotonic", lambda: only.now)
+    publisher = Publisher([lambda: cast("Connection", only)], 0)
+    publisher.publish(bytes(100_000), 1)
+    with pytest.raises(PipelineError, match="has confirmed nothing for 30 s"):
+        publisher.finish()
+    assert only.now < 50_000 / 500 + 2 * 40
 
 
 def test_what_is_no_amqp_is_told() -> None:

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 import pytest
 
 from fedq.amqp import methods
+from fedq.fragments.publishers.known_publishers import KnownPublishers
 from fedq.pipeline import patience
 from fedq.pipeline.failure import PipelineError
 from fedq.pipeline.sink import task
@@ -98,6 +99,22 @@ def test_the_same_rows_of_other_partitions_and_batches_are_others() -> None:
         for part in (PART, Part("job", 4, 3), Part("job", 5, 2), Part("other", 4, 2)):
             publish_rows(rows(range(3)), options(only), part)
         assert bodies(only) == [0] * 4 + [1] * 4 + [2] * 4
+
+
+def test_names_of_a_query_are_a_series_for_each_partition() -> None:
+    """Of which queues remember the last few: before, a long query made them forget all others."""
+    known = KnownPublishers()
+    known.take("another publisher", 1, 1)
+    for batch in range(2_000):
+        parts = [Part("query", batch, n, is_streaming=True) for n in range(200)]
+        for part in parts if batch > 1_990 else parts[:1]:
+            known.take(part.name_of("hash"), 1, 9)
+    assert "another publisher" in known.marks
+    for part in parts:
+        assert [each.is_new for each in known.parts(part.name_of("hash"), 1, 9)] == [False]
+        assert [each.is_new for each in known.parts(part.name_of("other"), 1, 9)] == [True]
+    before = Part("query", batch - 1, 7, is_streaming=True)
+    assert [each.is_new for each in known.parts(before.name_of("hash"), 1, 9)] == [False]
 
 
 def test_rows_in_a_promised_order_keep_it() -> None:

@@ -1,12 +1,16 @@
 """`fedq pipeline replay`: rows of an archive, in order, each with its number, over failures."""
 
+from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from fedq.pipeline.failure import PipelineError
+from fedq.pipeline.jobs.kit.snapshot import Snapshot, TableFile, commit, sweep
 from fedq.pipeline.jobs.replay.publisher import Message, Publisher
+from fedq.pipeline.jobs.replay.selection import Place, Selection
 from tests.integration.harness import Cluster
 from tests.integration.stock import BlockingChannel, connect
 from tests.pipeline.spark.conftest import Driver
@@ -85,3 +89,58 @@ def test_what_no_attempt_will_mend_ends_a_replay_with_a_sentence(amqp: str) -> N
     wrong = amqp.split(",")[0].replace("guest:guest", "guest:bad")
     with pytest.raises(PipelineError), Publisher([wrong], "odd", 1, retry_s=20.0):
         raise AssertionError("it was let in")
+
+
+def test_files_that_an_archive_replaces_meanwhile_end_no_replay(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Before, a replay beside a following archive ended after an hour, and was begun again."""
+    from fedq.pipeline.jobs.replay import replay
+
+    hours = [f"day=2026-11-26/hour={hour:02}" for hour in (9, 10, 11)]
+    table = tmp_path / "stream=s"
+    snapshot = Snapshot(1, tuple(TableFile(f"{hour}/{n}", 2, 9) for hour in hours for n in (0, 1)))
+
+    def write(now: Snapshot) -> None:
+        for each in now.files:
+            (table / each.path).parent.mkdir(parents=True, exist_ok=True)
+            (table / each.path).touch()
+        commit(table, now)
+
+    def compact() -> None:
+        """All small files become one an hour; what was replaced is deleted at once."""
+        nonlocal snapshot
+        files = tuple(TableFile(f"{hour}/large-{snapshot.number}", 4, 18) for hour in hours)
+        snapshot = replace(snapshot, number=snapshot.number + 1, files=files)
+        write(snapshot)
+        sweep(table, snapshot)
+
+    def rows(
+        found: Any, files: list[TableFile], selection: Selection, after: Place
+    ) -> Iterator[dict[str, int]]:
+        for offset in range(4):
+            if not all((table / each.path).exists() for each in files):
+                raise RuntimeError("FAILED_READ_FILE.FILE_NOT_EXIST")
+            if offset >= after.offset + (after != Place()):
+                yield {"time_us": 1, "fragment": 1, "offset": offset}
+
+    monkeypatch.setattr(replay, "table_path", lambda archive, stream: table)
+    monkeypatch.setattr(replay, "read_files", lambda spark, path, files: None)
+    monkeypatch.setattr(replay, "_sorted", rows)
+    monkeypatch.setattr(replay, "message_of", lambda row, exchange: row["offset"])
+    write(snapshot)
+    selection = Selection(str(tmp_path), "s", None, "#", "", "", "t")
+    found: list[tuple[str, object]] = []
+    places = replay._messages(None, selection, snapshot, Place())
+    for place, message in places:
+        found.append((place.partition, message))
+        if len(found) in (2, 5):
+            compact()
+    assert found == [(hour, offset) for hour in hours for offset in range(4)]
+    # What is gone and replaced by nothing is a loss, and is told.
+    places = replay._messages(None, selection, snapshot, Place())
+    next(places)
+    for each in snapshot.files:
+        (table / each.path).unlink()
+    with pytest.raises(RuntimeError, match="FILE_NOT_EXIST"):
+        next(places)

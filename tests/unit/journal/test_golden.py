@@ -3,6 +3,7 @@
 import pytest
 
 from fedq.core.ids import FragmentId, first_position
+from fedq.core.ranges import pack_ranges
 from fedq.journal.decoding import decode
 from fedq.journal.events import (
     ALL,
@@ -131,7 +132,7 @@ PUBLISHERS_CONTENT: list[Record] = [
             Publishers(ONE, 1, FIRST + 9, SOME, {"sink": PublisherMark(2**63 - 1)}),
         ],
     ),
-    Publishers(ONE, 1, FIRST + 9, ALL, {"sink": PublisherMark(9, ((3, 3), (5, 7)))}),
+    Publishers(ONE, 1, FIRST + 9, ALL, {"sink": PublisherMark(9, pack_ranges([(3, 3), (5, 7)]))}),
     Group(
         TWO,
         2,
@@ -250,7 +251,7 @@ def test_the_golden_marks_of_publishers_still_read_and_are_still_written_alike()
     assert list(decode(golden)) == PUBLISHERS_CONTENT
     assert encode_all(PUBLISHERS_CONTENT) == golden
     found = recover({1: golden}).fragments
-    assert found[ONE].publishers == {"sink": PublisherMark(9, ((3, 3), (5, 7)))}
+    assert found[ONE].publishers == {"sink": PublisherMark(9, pack_ranges([(3, 3), (5, 7)]))}
     assert found[TWO].publishers == {"ü" * 127: PublisherMark(1)}
 
 

@@ -21,6 +21,8 @@ REMEMBERED_MAX: Final = 10_000
 #: So many positions in a row, as a shift, are sampled together, or not.
 BLOCK_SHIFT: Final = 6
 _BLOCK: Final = 1 << BLOCK_SHIFT
+#: So many groups of blocks are looked at for one event.
+SAMPLED_MAX: Final = 4_096
 #: Odd constants that spread numbers over 32 bits.
 _SPREAD: Final = 0x9E3779B1
 _MIX: Final = 0x85EBCA6B
@@ -139,26 +141,51 @@ def _remember(known: dict[Key, None], key: Key) -> None:
 def is_sampled(fragment: int, position: int, sample: int) -> bool:
     """Whether a message is one of those that a trace of one in `sample` takes in.
 
-    The same on all nodes, at all times, for all messages of a block of positions.
+    The same on all nodes, at all times, for all messages of a block of positions: one block of each
+    `sample` that stand in a row, which a hash of their place and the fragment chooses.
     """
-    mixed = ((position >> BLOCK_SHIFT) * _SPREAD ^ (fragment & _LOW) * _MIX) & _LOW
+    group, place = divmod(position >> BLOCK_SHIFT, sample)
+    return place == _chosen(fragment, group, sample)
+
+
+def _chosen(fragment: int, group: int, sample: int) -> int:
+    """Which block of a group is sampled."""
+    mixed = (group * _SPREAD ^ (fragment & _LOW) * _MIX) & _LOW
     mixed = (mixed ^ mixed >> 15) * _MIX & _LOW
-    return (mixed ^ mixed >> 13) % sample == 0
+    return (mixed ^ mixed >> 13) % sample
 
 
 def sampled(fragment: int, ranges: Sequence[Range], sample: int) -> list[tuple[int, int, int]]:
-    """The parts of these ranges that are sampled: first, last, and how many stood before it."""
+    """The parts of these ranges that are sampled: first, last, and how many stood before it.
+
+    Very long ones are all in: that costs less to find, to note and to read than their parts.
+    """
     found: list[tuple[int, int, int]] = []
-    before = 0
+    before, left = 0, SAMPLED_MAX
     for first, last in ranges:
-        at = first
-        while at <= last:
-            end = min(last, at | _BLOCK - 1)
-            if is_sampled(fragment, at, sample):
-                if found and found[-1][1] == at - 1 and at > first:
-                    found[-1] = (found[-1][0], end, found[-1][2])
-                else:
-                    found.append((at, end, before + at - first))
-            at = end + 1
+        groups = range((first >> BLOCK_SHIFT) // sample, (last >> BLOCK_SHIFT) // sample + 1)
+        left -= len(groups)
+        if left < 0:
+            found.append((first, last, before))
+        else:
+            found += _parts(fragment, groups, (first, last), sample, before)
         before += last - first + 1
+    return found
+
+
+def _parts(
+    fragment: int, groups: range, whole: Range, sample: int, before: int
+) -> list[tuple[int, int, int]]:
+    """The parts of a range that are sampled, of which so many stand before it."""
+    first, last = whole
+    found: list[tuple[int, int, int]] = []
+    for group in groups:
+        start = group * sample + _chosen(fragment, group, sample) << BLOCK_SHIFT
+        at, end = max(start, first), min(start + _BLOCK - 1, last)
+        if at > end:
+            continue
+        if found and found[-1][1] == at - 1:
+            found[-1] = (found[-1][0], end, found[-1][2])
+        else:
+            found.append((at, end, before + at - first))
     return found

@@ -4,8 +4,9 @@ Inputs: a session, a selection, a rate. Outputs: how many messages are confirmed
 reached no queue. The order is that of time; within a fragment, that of offsets.
 """
 
+import logging
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -21,7 +22,7 @@ from fedq.pipeline.jobs.archive.layout import is_within, table_path
 from fedq.pipeline.jobs.kit.directory import claim, expect, held
 from fedq.pipeline.jobs.kit.output import PAGE, RESULT, write_page, write_result
 from fedq.pipeline.jobs.kit.progress import Progress, Watch
-from fedq.pipeline.jobs.kit.snapshot import Snapshot, load
+from fedq.pipeline.jobs.kit.snapshot import Snapshot, TableFile, load
 from fedq.pipeline.jobs.kit.table import read_files
 from fedq.pipeline.jobs.replay.page import page_of
 from fedq.pipeline.jobs.replay.publisher import PUBLISHER, SEQUENCE, Message, Publisher
@@ -42,6 +43,8 @@ _SAVE_EVERY_S: Final = 1.0
 #: A property that only its own user may set, and headers that mean something as arrays.
 _LEFT_OUT: Final = ("user_id",)
 _HEADERS_LEFT_OUT: Final = ("CC", "BCC", PUBLISHER, SEQUENCE)
+
+logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,18 +173,50 @@ def _messages(
     spark: SparkSession, selection: Selection, snapshot: Snapshot, behind: Place
 ) -> Iterator[tuple[Place, Message]]:
     """The messages behind a place, in their order, an hour at a time."""
-    path = table_path(Path(selection.archive), selection.stream)
-    for partition, files in snapshot.partitions().items():
+    for partition in snapshot.partitions():
         if partition < behind.partition or not is_within(partition, *selection.bounds()):
             continue
         after = behind if partition == behind.partition else Place()
-        rows = in_order(selected(read_files(spark, path, files), selection), after)
-        parts = max(1, -(-sum(each.size for each in files) // _PART_BYTES))
-        order = ["time_us", "fragment", "offset"]
-        rows = rows.repartitionByRange(parts, *order).sortWithinPartitions(*order)
-        for row in rows.toLocalIterator():
+        for row in _rows_of_hour(spark, selection, partition, after):
             place = Place(partition, row["time_us"], row["fragment"], row["offset"])
             yield place, message_of(row, selection.exchange)
+
+
+def _rows_of_hour(
+    spark: SparkSession, selection: Selection, partition: str, after: Place
+) -> Iterator[Row]:
+    """The rows of an hour behind a place, in their order, by the archive's snapshot of now.
+
+    An archive that follows its stream deletes files that it has put together, a while later. Where
+    some are gone that are being read, the rest is read from those that are in their place.
+    """
+    path = table_path(Path(selection.archive), selection.stream)
+    while True:
+        snapshot = load(path)
+        files = snapshot.partitions().get(partition, [])
+        try:
+            for row in _sorted(read_files(spark, path, files), files, selection, after):
+                yield row
+                after = Place(partition, row["time_us"], row["fragment"], row["offset"])
+            return
+        except Exception as error:
+            # Whatever Spark calls it: it is looked at what there is.
+            are_here = all((path / each.path).exists() for each in files)
+            if are_here or load(path).number == snapshot.number:
+                raise
+            logger.warning("files of %s were replaced while they were read: %s", partition, error)
+
+
+def _sorted(
+    rows: DataFrame, files: Sequence[TableFile], selection: Selection, after: Place
+) -> Iterator[Row]:
+    parts = max(1, -(-sum(each.size for each in files) // _PART_BYTES))
+    order = ["time_us", "fragment", "offset"]
+    rows = in_order(selected(rows, selection), after)
+    found: Iterator[Row] = (
+        rows.repartitionByRange(parts, *order).sortWithinPartitions(*order).toLocalIterator()
+    )
+    return found
 
 
 def selected(rows: DataFrame, selection: Selection) -> DataFrame:

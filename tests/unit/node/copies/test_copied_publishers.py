@@ -3,7 +3,7 @@
 from fedq.amqp.methods import BasicAck
 from fedq.core.ids import FragmentId, NodeId, first_position
 from fedq.fragments.replica import Replica
-from fedq.journal.events import ALL, SOME, SURE, PublisherMark
+from fedq.journal.events import ALL, FORGOTTEN, SOME, SURE, PublisherMark
 from fedq.journal.records import (
     HEAD,
     KIND_PUBLISHERS,
@@ -68,6 +68,18 @@ def test_what_the_next_primary_has_not_is_not_known() -> None:
     copy = copy_of(5)
     begun(copy, [(FIRST + 3, FIRST + 4)], 3)
     assert copy.publishing.sure == {"p": PublisherMark(3)}
+
+
+def test_what_its_primary_forgets_meanwhile_is_not_sure_any_more() -> None:
+    """It may take that publisher anew, from the first sequence on: those are no repeats."""
+    copy = copy_of(5)
+    begun(copy, [], 7)
+    applied = copy.apply(encode_publishers(ONE, 2, BASE, SOME, {"p": FORGOTTEN}))
+    assert applied.journal, "the disk is to know it, too"
+    assert copy.publishing.sure == {}
+    copy.apply(taken(BASE + 1, 2, 2, reign=2))
+    copy.finish_copy(2)
+    assert copy.publishing.sure == {"p": PublisherMark(2)}
 
 
 def test_a_link_that_starts_anew_takes_nothing_away() -> None:

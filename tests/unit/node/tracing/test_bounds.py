@@ -25,7 +25,12 @@ from fedq.core.limits import MIB, TRACES_MAX
 from fedq.core.versions import TRACING
 from fedq.node.clients.memory import held_bytes
 from fedq.node.records.tracing import trace_lines, tracer
-from fedq.node.records.tracing.trace_lines import is_sampled, sampled
+from fedq.node.records.tracing.trace_lines import (
+    BLOCK_SHIFT,
+    SAMPLED_MAX,
+    is_sampled,
+    sampled,
+)
 from fedq.wiring.cluster_map.operations import Operation
 from fedq.wiring.cluster_map.operations_access import AddVhost, DeleteVhost
 from fedq.wiring.cluster_map.operations_tracing import SetFirehose, StartTrace, StopTrace
@@ -122,6 +127,27 @@ def test_sampled_parts_are_those_of_sampled_blocks() -> None:
     assert found == [position for position in positions if is_sampled(7, position, 4)]
     for first, last, before in parts:
         assert positions[before : before + last - first + 1] == list(range(first, last + 1))
+
+
+def test_one_block_of_each_so_many_is_sampled_and_any_of_them_may_be() -> None:
+    for sample in (1, 2, 7, 100):
+        chosen: set[int] = set()
+        for group in range(500):
+            first = group * sample << BLOCK_SHIFT
+            blocks = [n for n in range(sample) if is_sampled(9, first + (n << BLOCK_SHIFT), sample)]
+            assert len(blocks) == 1
+            chosen.update(blocks)
+        assert len(chosen) > 0.9 * sample
+    assert sampled(7, [(1, 10_000)], 100) != sampled(8, [(1, 10_000)], 100)
+
+
+def test_a_range_of_a_billion_positions_is_no_walk() -> None:
+    """As of a stream that is purged: before, it was looked at block by block, for seconds."""
+    ranges = [(1, 70), (1 << 40, (1 << 40) + 10**9), *[(10**15, 10**15 + 10**6)] * 2_000]
+    parts = sampled(7, ranges, 2)
+    assert len(parts) < SAMPLED_MAX + len(ranges)
+    assert (1 << 40, (1 << 40) + 10**9, 70) in parts, "it is told as a whole"
+    assert parts[-1][:2] == ranges[-1]
 
 
 # --- what a stream cannot take -------------------------------------------------------------------
