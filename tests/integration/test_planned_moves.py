@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from tests.integration.conftest import Connect
 from tests.integration.harness import Cluster
 from tests.integration.stock import PERSISTENT, connect, pika
 from tests.integration.waiting import until
@@ -90,15 +91,17 @@ class Consumer(threading.Thread):
 
 
 def member(cluster: Cluster, name: str) -> dict[str, Any]:
-    found: list[dict[str, Any]] = cluster.ask("cluster", "status")["members"]
+    """A member, as another one says."""
+    other = next(each for each in cluster.nodes if each != name)
+    found: list[dict[str, Any]] = cluster.ask("cluster", "status", node=other)["members"]
     return next(each for each in found if each["node"] == name)
 
 
 def test_every_node_is_drained_in_turn_and_nothing_is_lost_or_comes_twice(
-    cluster: Cluster,
+    cluster: Cluster, open_connection: Connect
 ) -> None:
     first = next(iter(cluster.nodes))
-    setup = connect(cluster.nodes[first].amqp)
+    setup = open_connection(cluster.nodes[first].amqp)
     setup.channel().queue_declare("work", durable=True)
     publisher = Publisher(cluster.nodes[first].amqp, "work")
     consumers = [Consumer(node.amqp, "work") for node in cluster.nodes.values()]
@@ -133,9 +136,11 @@ def test_every_node_is_drained_in_turn_and_nothing_is_lost_or_comes_twice(
     assert setup.channel().queue_declare("work", passive=True).method.message_count == 0
 
 
-def test_a_drained_node_turns_clients_away_and_says_where_to_go(cluster: Cluster) -> None:
+def test_a_drained_node_turns_clients_away_and_says_where_to_go(
+    cluster: Cluster, open_connection: Connect
+) -> None:
     first, second, third = cluster.nodes
-    here = connect(cluster.nodes[first].amqp)
+    here = open_connection(cluster.nodes[first].amqp)
     cluster.ask("cluster", "drain", first, node=second)
     with pytest.raises(pika.exceptions.AMQPConnectionError) as caught:
         connect(cluster.nodes[first].amqp)
@@ -148,15 +153,18 @@ def test_a_drained_node_turns_clients_away_and_says_where_to_go(cluster: Cluster
     with pytest.raises(pika.exceptions.ConnectionClosedByBroker, match="is drained"):
         here.process_data_events(10)
     assert cluster.terminate(first) == 0
-    cluster.restart(first)
+    cluster.nodes[first].start()
+    until("it is up again", lambda: member(cluster, first)["figures"], 60.0)
     assert member(cluster, first)["drained"], "also after a restart"
     cluster.ask("cluster", "undrain", first, node=second)
-    connect(cluster.nodes[first].amqp).close()
+    cluster.wait_served(first)
 
 
-def test_a_fragment_moves_where_it_is_wished_and_leads_are_evened_out(cluster: Cluster) -> None:
+def test_a_fragment_moves_where_it_is_wished_and_leads_are_evened_out(
+    cluster: Cluster, open_connection: Connect
+) -> None:
     first = next(iter(cluster.nodes))
-    channel = connect(cluster.nodes[first].amqp).channel()
+    channel = open_connection(cluster.nodes[first].amqp).channel()
     for number in range(6):
         channel.queue_declare(f"q{number}", durable=True, arguments={"x-fedq-replicas": 3})
     assert all(cluster.primary_of(f"q{number}") == first for number in range(6))

@@ -122,6 +122,7 @@ class Run:
         self.mover: Mover | None = None
         if plan.moves_every_us:
             self.mover = Mover(*common, plan.moves_every_us)
+            self.ledger.moves = True
         self.stream: StreamParty | None = None
         if plan.stream is not None:
             self.stream = StreamParty(*common, plan.stream, self.numbers)

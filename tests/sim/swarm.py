@@ -154,10 +154,7 @@ def draw(seed: int, lite: bool = False, copy_all: bool = False, no_streams: bool
 
 
 def draw_moves(seed: int, lite: bool = False) -> Plan:
-    """The usual plan of the seed, of several nodes, with an operator who drains and moves.
-
-    Without faults it is in the plain form that is judged most strictly.
-    """
+    """The usual plan of the seed, of several nodes, with an operator who drains and moves."""
     plan = draw(seed, lite)
     dice = derive(seed, "moves")
     nodes = plan.nodes if plan.nodes > 1 else 3
