@@ -49,6 +49,7 @@ class ClusterAnswers:
             fragments_short=cluster.fragments_short,
             problems=find_problems(node, cluster, members),
             awaited=map(messages.awaited, cluster.awaited),
+            moves=cluster.moves,
         )
 
     async def members(self, timeout_s: float) -> list[pb.Member]:

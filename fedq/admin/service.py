@@ -24,6 +24,7 @@ from fedq.admin.client_answers import AskClose, ClientAnswers
 from fedq.admin.cluster_answers import ClusterAnswers
 from fedq.admin.local_answers import local_connections, local_fragments, local_node
 from fedq.admin.members import Connect, OtherMembers
+from fedq.admin.moving import Moving
 from fedq.admin.quarantine import AskQuarantine, QuarantineAnswers
 from fedq.admin.trace_answers import TraceAnswers
 from fedq.admin.trace_service import TraceService
@@ -68,6 +69,7 @@ class AdminService(AccessService, TraceService):
         self._traces = TraceAnswers(overview.process, access)
         self._adopting = Adopting(overview, self._others, access.change)
         self.answers = Answers(self._cluster, self._clients, access)
+        self._moving = Moving(overview, self._cluster, access.change)
 
     def add_to(self, server: grpc.aio.Server) -> None:
         """Registers with `server`, which must not have been started yet."""
@@ -121,6 +123,38 @@ class AdminService(AccessService, TraceService):
     ) -> pb.AdoptCopyReply:
         """Takes copies as in sync that an operator names, where all that were are gone."""
         return await reply(context, self._adopting.adopt(request, timeout_s(context, CHANGE_MS)))
+
+    async def DrainNode(
+        self,
+        request: pb.DrainNodeRequest,
+        context: grpc.aio.ServicerContext[pb.DrainNodeRequest, pb.DrainNodeReply],
+    ) -> pb.DrainNodeReply:
+        """Has a member hold nothing, and get no clients."""
+        return await reply(context, self._moving.drain(request, timeout_s(context, CHANGE_MS)))
+
+    async def UndrainNode(
+        self,
+        request: pb.UndrainNodeRequest,
+        context: grpc.aio.ServicerContext[pb.UndrainNodeRequest, pb.UndrainNodeReply],
+    ) -> pb.UndrainNodeReply:
+        """Lets a member hold something again."""
+        return await reply(context, self._moving.undrain(request, timeout_s(context, CHANGE_MS)))
+
+    async def MoveFragment(
+        self,
+        request: pb.MoveFragmentRequest,
+        context: grpc.aio.ServicerContext[pb.MoveFragmentRequest, pb.MoveFragmentReply],
+    ) -> pb.MoveFragmentReply:
+        """Has a fragment led by another member."""
+        return await reply(context, self._moving.move(request, timeout_s(context, CHANGE_MS)))
+
+    async def Rebalance(
+        self,
+        request: pb.RebalanceRequest,
+        context: grpc.aio.ServicerContext[pb.RebalanceRequest, pb.RebalanceReply],
+    ) -> pb.RebalanceReply:
+        """Has members lead about as many fragments each."""
+        return await reply(context, self._moving.rebalance(request, timeout_s(context, CHANGE_MS)))
 
     async def ListConnections(
         self,

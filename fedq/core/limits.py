@@ -243,6 +243,8 @@ COPY_CHUNKS_IN_FLIGHT_MIN: Final = 4
 COPY_PRESSED_BYTES_MIN: Final = 4 * MIB
 #: Fragments that a node hands over to another one at a time.
 HAND_OVERS_IN_FLIGHT_MAX: Final = 256
+#: And of those that can wait: each of them keeps publishers waiting for a moment.
+PLANNED_HAND_OVERS_MAX: Final = 32
 #: A new copy that was seen to be so close behind its primary, in milliseconds, is waited for by
 #: commits until it has caught up: confirms of that fragment take so much longer, once.
 COPY_BEHIND_MS_MAX: Final = 250

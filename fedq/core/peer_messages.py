@@ -19,6 +19,8 @@ from fedq.core.publish_messages import NamedRun as NamedRun
 from fedq.core.publish_messages import PublishAtomic as PublishAtomic
 from fedq.core.publish_messages import PublishBatch as PublishBatch
 from fedq.core.publish_messages import PublishDone as PublishDone
+from fedq.core.quiet_messages import Quiesce as Quiesce
+from fedq.core.quiet_messages import Quiesced as Quiesced
 from fedq.core.ranges import Range
 from fedq.core.reader_messages import ReadAs as ReadAs
 from fedq.core.reader_messages import ReadTurn as ReadTurn
@@ -405,6 +407,8 @@ PeerMessage: TypeAlias = (
     | ReadTurn
     | BodiesWanted
     | Bodies
+    | Quiesce
+    | Quiesced
 )
 
 #: Those that carry messages of clients, and those that carry records of a fragment.
@@ -413,7 +417,7 @@ CARRY_RECORDS: Final = (CopyChunk, Replicate)
 #: What a node says to whoever leads a fragment.
 TO_PRIMARY: Final = (
     PublishBatch, PublishAtomic, ReplicaOffer, ReplicaAck, Attach, Watch, Credit, Get, Settle, Call,
-    ReadStream, ReadAs,
+    ReadStream, ReadAs, Quiesced,
 )  # fmt: skip
 
 # --- the envelope ----------------------------------------------------------------------------

@@ -40,6 +40,8 @@ NAMED_PUBLISHERS: Final = 12
 TRACING: Final = 12
 #: From which one on a frame carries each content once (docs/adr/0089).
 REPEATS: Final = 13
+#: From which one on nodes are drained, fragments are moved, and hand-overs are quiet (ADR 0082).
+PLANNED_MOVES: Final = 13
 
 #: Oldest and newest.
 Range = tuple[int, int]

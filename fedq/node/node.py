@@ -143,8 +143,7 @@ class Node:
         if not state.joined and self.cluster.decide_joined():
             self.tracing.refresh()
             self.clients.flow.on_joined()
-        if self._ends:
-            self.cluster.handing.say_all_seen()
+        self.cluster.handing.end_turn(self._ends)
         self.clients.evictions.work_off()
         self.clients.flow.readers.resume()
         state.chores.work_off()
@@ -192,6 +191,8 @@ class Node:
             self.endings.private.end_unwanted()
         if marks.answered:
             self.clients.flow.resume_answered()
+        if marks.aloud:
+            self.copies.quieting.end_marked()
         if marks.publishers:
             self.publishing.outlets.flush_all()
         if state.peers:

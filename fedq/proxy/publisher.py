@@ -60,7 +60,7 @@ class FragmentPublisher(Generic[Owner]):
 
     __slots__ = (
         "_named", "_pending", "_reader", "_unconfirmed", "_waiting", "_window", "bytes_unconfirmed",
-        "fragment_id", "last", "paused", "remote_publishes",
+        "fragment_id", "last", "paused", "remote_publishes", "sent",
     )  # fmt: skip
 
     def __init__(self, fragment_id: FragmentId, window: int) -> None:
@@ -69,6 +69,8 @@ class FragmentPublisher(Generic[Owner]):
         self._window = window
         #: The number given last.
         self.last = 0
+        #: The last of them that was sent to any primary: no other one can have come to it twice.
+        self.sent = 0
         self.bytes_unconfirmed = 0
         #: Connections whose reading waits for this window.
         self.paused: dict[ConnectionId, None] = {}
@@ -163,6 +165,10 @@ class FragmentPublisher(Generic[Owner]):
     def unconfirmed(self) -> list[Numbered]:
         """All that was taken and not done, in order: what a new primary must be told again."""
         return list(self._unconfirmed)
+
+    def kept(self) -> list[Numbered]:
+        """All that was taken and never sent to anybody, in order."""
+        return [batch for batch in self._unconfirmed if batch.last > self.sent]
 
     def on_done(self, through: int, refused: Sequence[int] = ()) -> list[ConfirmGroup[Owner]]:
         """Takes note that publishes up to `through` are committed, but for `refused`."""

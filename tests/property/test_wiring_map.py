@@ -46,6 +46,7 @@ from fedq.wiring.cluster_map.operations_access import (
 )
 from fedq.wiring.cluster_map.operations_copies import AdoptCopy
 from fedq.wiring.cluster_map.operations_members import Speaks
+from fedq.wiring.cluster_map.operations_moves import DrainNode, MoveFragment, UndrainNode
 from fedq.wiring.cluster_map.operations_tracing import SetFirehose, StartTrace, StopTrace
 from fedq.wiring.cluster_map.passwords import make_record
 from fedq.wiring.cluster_map.state import FragmentChanged, FragmentInfo
@@ -140,6 +141,9 @@ operations: st.SearchStrategy[Operation] = st.one_of(
     ),
     st.builds(StopTrace, st.sampled_from(["all", "other"])),
     st.builds(SetFirehose, vhosts, st.booleans()),
+    st.builds(DrainNode, nodes, st.booleans()),
+    st.builds(UndrainNode, nodes),
+    st.builds(MoveFragment, fragments, st.one_of(nodes, st.just(NodeId("")))),
     st.builds(Speaks, nodes, incarnations, st.just(5), st.sampled_from([11, 12])),
     st.builds(AddFragment, vhosts, queues, nodes),
     st.builds(RetireFragment, fragments, epochs),

@@ -20,6 +20,8 @@ class FaultTimes:
         #: Times at which a disk did not answer: its node may hand over what it leads at any moment.
         self._stalls: list[tuple[int, int]] = []
         self._faults: list[tuple[int, int | None]] = []
+        #: An operator moves fragments about, which is no fault.
+        self.moves = False
 
     def fault_begins(self) -> int:
         """Something goes wrong from now on; returns what `fault_ends` wants."""

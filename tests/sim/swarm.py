@@ -120,6 +120,8 @@ class Plan:
     named: NamedPlan | None = None
     #: Journals are read again all the time, and at rest some of a disk rots.
     scrub: bool = False
+    #: An operator wishes moves so often; 0: there is none.
+    moves_every_us: int = 0
 
     def describe(self) -> str:
         """The run in a few lines, for a failure's report."""
@@ -135,6 +137,7 @@ class Plan:
                 *(self.policies.describe() if self.policies is not None else ()),
                 *(self.stream.describe() if self.stream is not None else ()),
                 *((str(self.named),) if self.named is not None else ()),
+                *((f"a move every {self.moves_every_us // MS} ms",) if self.moves_every_us else ()),
             )
         )  # fmt: skip
 
@@ -148,6 +151,15 @@ def draw(seed: int, lite: bool = False, copy_all: bool = False, no_streams: bool
     plan = _draw_queues_alone(seed, lite, copy_all)
     plan = plan if copy_all or no_streams else _draw_stream(plan, lite)
     return _draw_alarms(plan, lite)
+
+
+def draw_moves(seed: int, lite: bool = False) -> Plan:
+    """The usual plan of the seed, of several nodes, with an operator who drains and moves."""
+    plan = draw(seed, lite)
+    dice = derive(seed, "moves")
+    nodes = plan.nodes if plan.nodes > 1 else 3
+    every_us = dice.choice((100, 400, 1_000)) * MS
+    return replace(plan, nodes=nodes, moves_every_us=every_us)
 
 
 def draw_named(seed: int, lite: bool = False) -> Plan:

@@ -19,6 +19,10 @@ FAULTLESS_SEEDS = range(1, 11)
 SEEDS = range(1_001, 1_026)
 #: Without the recognition, or the copies of what is recognised, most of these fail.
 NAMED_SEEDS = range(1, 9)
+#: Where nobody keeps quiet before a hand-over, most of the first ones fail. 132: a queue that asks
+#: for no copies of transient messages was moved away from them. 136: two primaries sent one dead
+#: letter.
+MOVED_SEEDS = (2, 3, 7, 11, 132, 136)
 #: 3: a backup whose copy failed once was never whole again. 45000171: what a contained exception
 #: had kept from setting out was published, and confirmed, as the next client's. 45001029: the
 #: ledger wanted a client to hold what its node had taken from it with connection.close (541), until
@@ -66,6 +70,21 @@ def test_promises_hold_through_faults(seed: int) -> None:
 def test_publishers_with_names_have_each_message_there_once(seed: int) -> None:
     result = run_seed(seed, named=True)
     assert not result.problems, f"{result.problems}, python -m tests.sim --named --seed {seed}"
+
+
+@pytest.mark.parametrize("seed", MOVED_SEEDS)
+def test_nothing_comes_twice_by_planned_moves(seed: int) -> None:
+    result = run_seed(seed, lite=True, moves=True)
+    assert not result.problems, (
+        f"{result.problems}, python -m tests.sim --lite --moves --seed {seed}"
+    )
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(3_001, 3_011))
+def test_nothing_is_lost_by_planned_moves_among_faults(seed: int) -> None:
+    result = run_seed(seed, moves=True)
+    assert not result.problems, f"{result.problems}, python -m tests.sim --moves --seed {seed}"
 
 
 @only_uncompiled

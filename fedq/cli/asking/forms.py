@@ -50,6 +50,10 @@ def member_form(member: pb.Member) -> Form:
         "zone": member.zone,
         "peer_address": member.peer_address,
         "amqp_address": member.amqp_address,
+        "drained": member.HasField("drain"),
+        "clients_are_to_leave": member.drain.closes_clients,
+        "leads": member.leads,
+        "copies": member.copies,
         "figures": figures_form(member.figures) if member.HasField("figures") else None,
     }
 
@@ -139,6 +143,7 @@ def status_form(status: pb.ClusterStatusReply) -> Form:
         "fragments": status.fragments,
         "fragments_unavailable": status.fragments_unavailable,
         "fragments_short": status.fragments_short,
+        "moves": status.moves,
         "problems": list(status.problems),
         "awaited": [
             {

@@ -9,12 +9,18 @@ import typer
 from fedq.cli.asking.asker import asking
 from fedq.cli.asking.endpoint import Endpoint, asking_a_node
 from fedq.cli.asking.forms import Form, connection_form, member_form, status_form
+from fedq.cli.cluster import moving
 from fedq.cli.terminal.failure import UNREACHABLE, UNWELL, USAGE, CommandError, reporting
 from fedq.cli.terminal.options import JsonOption
 from fedq.cli.terminal.screen import Cell, console, duration, print_json, size, table, word
 from fedq.shell.pb import admin_pb2 as pb
 
-app = typer.Typer(no_args_is_help=True, help="Show the cluster, its members and its clients.")
+app = typer.Typer(
+    no_args_is_help=True, help="Show the cluster, its members and its clients; drain members."
+)
+app.command("drain")(moving.drain_node)
+app.command("undrain")(moving.undrain_node)
+app.command("rebalance")(moving.rebalance)
 
 
 #: What connections wait for that one line tells.
@@ -98,12 +104,28 @@ def _show_status(form: Form, is_json: bool) -> None:
     ]
     screen.print(table(("NODE", "STATE", "ROLE", "AMQP"), rows))
     for member in form["members"]:
-        for line in (*_about_rot(member), *_about_alarms(member)):
+        for line in (*_about_drain(member), *_about_rot(member), *_about_alarms(member)):
             screen.print(line)
+    if form["moves"]:
+        screen.print(f"fragments that are to be led by another node: {form['moves']}")
     for problem in form["problems"]:
         screen.print(f"! {problem}", style="red")
     if not form["problems"]:
         screen.print("all is well", style="green")
+
+
+def _about_drain(member: Form) -> Iterator[str]:
+    """What a drained member has left, if it is one."""
+    if not member["drained"]:
+        return
+    figures = member["figures"]
+    clients = "?" if figures is None else figures["connections"]
+    to_leave = ", which are to leave" if member["clients_are_to_leave"] else ""
+    if member["leads"] or member["copies"]:
+        left = f"drains: {member['leads']} primaries and {member['copies']} copies are left"
+    else:
+        left = "drained: it holds nothing"
+    yield f"{member['node']}: {left}; clients: {clients}{to_leave}"
 
 
 def _about_rot(member: Form) -> Iterator[str]:

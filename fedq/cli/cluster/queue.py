@@ -9,7 +9,7 @@ from fedq.admin.bounds import QUEUES_PER_PAGE_MAX
 from fedq.cli.asking.asker import asking
 from fedq.cli.asking.endpoint import Endpoint, asking_a_node
 from fedq.cli.asking.forms import Form, queue_form, stored_form
-from fedq.cli.cluster import quarantine, queue_messages
+from fedq.cli.cluster import moving, quarantine, queue_messages
 from fedq.cli.cluster.queue_storage import storage_tables
 from fedq.cli.terminal.failure import reporting
 from fedq.cli.terminal.options import (
@@ -28,6 +28,7 @@ app.command("delete")(queue_messages.delete_queue)
 app.command("peek")(queue_messages.peek_queue)
 app.command("publish")(queue_messages.publish_message)
 app.command("move")(queue_messages.move_messages)
+app.command("move-fragment")(moving.move_fragment)
 app.command("quarantine")(quarantine.show_quarantine)
 
 

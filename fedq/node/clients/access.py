@@ -18,8 +18,9 @@ from fedq.amqp.connection import ConnectionSettings
 from fedq.amqp.handshake import LoginPending
 from fedq.amqp.sasl import EXTERNAL, credentials
 from fedq.core import limits
-from fedq.core.errors import NOT_ALLOWED, Refused
+from fedq.core.errors import CONNECTION_FORCED, NOT_ALLOWED, Refused
 from fedq.core.seeds import Salts
+from fedq.node.clients.drained import where_to_go
 from fedq.node.clients.logins import Failures, Login, LoginQueue, place_of
 from fedq.node.cluster.proposals import Proposals
 from fedq.node.cluster.tallies import Tallies
@@ -183,11 +184,13 @@ class Access:
     # --- virtual hosts -----------------------------------------------------------------------
 
     def may_open(self, user: str, vhost: str) -> Refused | None:
-        """Why the user may not open the virtual host (connection.open, 530); None if it may."""
+        """Why the user may not open the virtual host (connection.open); None if it may."""
         if vhost not in self.state.map.vhosts:
             return Refused(NOT_ALLOWED, f"vhost {vhost} not found")
         if GrantKey(user, vhost) not in self.state.map.grants:
             return Refused(NOT_ALLOWED, f"access to vhost '{vhost}' refused for user '{user}'")
+        if self.state.me in self.state.map.drained:
+            return Refused(CONNECTION_FORCED, where_to_go(self.state))
         return self._refuse_connection(user, vhost)
 
     def _refuse_connection(self, user: str, vhost: str) -> Refused | None:

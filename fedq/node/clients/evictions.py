@@ -1,5 +1,7 @@
 """Clients that have to leave: when a virtual host or a user goes, or an operator wants it.
 
+So they do, if an operator wants that, when their node is drained.
+
 Inputs: changes of the map; snapshots, after which all is compared; what an operator asks for.
 Outputs: connection.close 320 with RabbitMQ's words, or the operator's, and the end of the private
 queues that belonged to nobody.
@@ -14,6 +16,7 @@ from typing import Final
 
 from fedq.core.ids import ConnectionId
 from fedq.node.clients.client_flow import ClientFlow
+from fedq.node.clients.drained import where_to_go
 from fedq.node.endings.private_ends import PrivateEnds
 from fedq.node.records.chores import Each
 from fedq.node.records.client_state import Client
@@ -53,8 +56,16 @@ class Evictions:
         if user not in self.state.map.users:
             self._users[user] = None
 
+    def on_drained(self) -> None:
+        """Has all clients leave, if this node is drained and they are to."""
+        state = self.state
+        if state.map.drained.get(state.me):
+            here = [client for client in state.clients.values() if client.vhost]
+            self._asked.append(([each for each in here if not each.gone], where_to_go(state)))
+
     def on_snapshot(self) -> None:
         """Notes that the whole map was replaced."""
+        self.on_drained()
         known = self.state.map
         for client in self.state.clients.values():
             if client.vhost and client.vhost not in known.vhosts:

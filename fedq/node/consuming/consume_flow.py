@@ -8,7 +8,7 @@ What becomes of the deliveries is told by `fedq.node.consuming.settle_flow`.
 Changes hubs, channels' unacked windows; sends credit and watches to peers.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain
 from typing import Final
 
@@ -33,6 +33,7 @@ from fedq.node.consuming.queue_timers import QueueTimers
 from fedq.node.consuming.settle_flow import SettleFlow
 from fedq.node.records.client_state import Consumer
 from fedq.node.records.private_queue import PrivateQueue
+from fedq.node.records.quiet import Quiet
 from fedq.node.records.roles import Primary
 from fedq.node.records.state import NodeState
 from fedq.proxy.hub import NO_LIMIT, Hub, Prefetched
@@ -210,8 +211,19 @@ class ConsumeFlow:
             for channel in dict.fromkeys((*present, *self.state.leaving)):
                 for part in channel.parts():
                     found.setdefault(part.fragment, []).extend(ranges_of(part.positions))
+            for fragment, quiet in self.state.quiet.items():
+                found.setdefault(fragment, []).extend(self._kept(fragment, quiet))
             self._held_now = {fragment: join_ranges(held) for fragment, held in found.items()}
         return self._held_now
+
+    def _kept(self, fragment: FragmentId, quiet: Quiet) -> Iterator[Range]:
+        """What is settled of a fragment without its primary having heard it yet."""
+        for run in chain.from_iterable(quiet.settled.lanes()):
+            yield from ranges_of(run)
+        publisher = self.state.publishers.get(fragment)
+        for batch in publisher.kept() if publisher is not None else ():
+            for positions in batch.settled or ():
+                yield from ranges_of(positions)
 
     # --- deliveries --------------------------------------------------------------------------
 

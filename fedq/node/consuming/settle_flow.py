@@ -192,7 +192,7 @@ class SettleFlow:
             private.sole_consumer = None
             settle_in(private.fragment, state.me, settlements)
             state.marks.queues[private.key] = None
-        elif primary is not None:
+        elif primary is not None and fragment not in state.quiet:
             state.at, state.at_what = primary, settlements
             settle_in(primary.fragment, state.me, settlements)
             if primary.windows is not None:
@@ -200,7 +200,11 @@ class SettleFlow:
             state.marks.primaries[fragment] = None
             state.marks.queues[primary.queue] = None
         elif fragment in state.map.fragments:
-            gathered = state.marks.settlements.setdefault(fragment, Settlements.none())
+            quiet = state.quiet.get(fragment)
+            if quiet is not None:
+                gathered = quiet.settled
+            else:
+                gathered = state.marks.settlements.setdefault(fragment, Settlements.none())
             for lane, positions in zip(gathered.lanes(), settlements.lanes(), strict=True):
                 lane.extend(positions)
 

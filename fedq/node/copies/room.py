@@ -14,6 +14,7 @@ from fedq.node.copies.lending import Lending
 from fedq.node.copies.mending import Mending
 from fedq.node.copies.moving import Moving
 from fedq.node.copies.questions import Questions
+from fedq.node.copies.quieting import Quieting
 from fedq.node.copies.reading_back import ReadingBack
 from fedq.node.copies.reading_private import ReadingPrivate
 from fedq.node.copies.replica_flow import ReplicaFlow
@@ -39,6 +40,7 @@ class Copies:
         "mending",
         "moving",
         "questions",
+        "quieting",
         "reading",
         "reading_private",
         "replicas",
@@ -56,6 +58,7 @@ class Copies:
         self.fragments = FragmentFlow(state, publishing.admission, self.questions, self.dispatching)
         self.replicas = ReplicaFlow(state)
         self.roles = FragmentRoles(state, self.fragments, self.replicas)
+        self.quieting = Quieting(state, publishing.outlets, consuming)
         self.asking = Asking(state, self.questions)
         self.checkpointing = Checkpointing(state, self.roles)
         self.mending = Mending(state)

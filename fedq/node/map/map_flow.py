@@ -30,6 +30,7 @@ from fedq.node.risk import Fault
 from fedq.node.streams.room import Streams
 from fedq.node.tracing.room import Tracing
 from fedq.wiring.cluster_map.map import ReadMap
+from fedq.wiring.cluster_map.operations_moves import DrainChanged, MoveChanged
 from fedq.wiring.cluster_map.operations_tracing import TracingChanged
 from fedq.wiring.cluster_map.state import (
     Change,
@@ -206,11 +207,19 @@ class MapFlow:
                 self.evictions.on_user_changed(change.user)
             case TracingChanged():
                 self.tracing.refresh()
-            case VhostAdded() | PermissionsChanged() | LimitsChanged():
-                # What is asked for at each login, or derived anew when the map has changed.
+            case DrainChanged():
+                self._on_drained(change.node)
+            case VhostAdded() | PermissionsChanged() | LimitsChanged() | MoveChanged():
+                # What is asked for at each login or tick, or derived anew when the map has changed.
                 pass
             case _:
                 self.routes.on_change(change)
+
+    def _on_drained(self, node: NodeId) -> None:
+        word = "is to be drained" if node in self.state.map.drained else "is not drained any more"
+        self._tell(f"member {node} {word}")
+        if node == self.state.me:
+            self.evictions.on_drained()
 
     def _on_queue_removed(self, key: QueueKey) -> None:
         hub = self.state.hubs.pop(key, None)
@@ -244,6 +253,7 @@ class MapFlow:
             self.state.tracer.on_deleted(before.queue, fragment)
         self.roles.leave(fragment)
         self.outlets.on_fragment_gone(fragment)
+        self.sessions.quieting.forget(fragment)
         self.asking.on_fragment_gone(fragment)
         self.getting.on_fragment_gone(fragment)
         hub = self.state.hubs.get(before.queue)

@@ -56,5 +56,7 @@ def handlers_of(
         p.StreamPart: streams.reading.on_part,
         ReadAs: streams.naming.on_step,
         ReadTurn: streams.naming.on_turn,
+        p.Quiesce: copies.quieting.on_quiesce,
+        p.Quiesced: cluster.handing.on_quiesced,
         p.Tally: cluster.tallies.on_tally,
     }

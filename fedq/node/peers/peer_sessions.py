@@ -49,8 +49,8 @@ class PeerSessions:
     """Begins and ends sessions with peers."""
 
     __slots__ = (
-        "asking", "consuming", "faults", "fragments", "outlets", "private", "reading", "relays",
-        "roles", "state", "tallies",
+        "asking", "consuming", "faults", "fragments", "outlets", "private", "quieting", "reading",
+        "relays", "roles", "state", "tallies",
     )  # fmt: skip
 
     def __init__(
@@ -68,6 +68,7 @@ class PeerSessions:
         self.fragments = copies.fragments
         self.roles = copies.roles
         self.asking = copies.asking
+        self.quieting = copies.quieting
 
     # --- the map's word ----------------------------------------------------------------------
 
@@ -239,6 +240,7 @@ class PeerSessions:
             self.consuming.aim(info.queue)
         self.consuming.introduce(info.id)
         self.outlets.resend(info.id)
+        self.quieting.end(info.id)
         self.asking.on_fragment_moved(info.id)
         if info.queue in self.state.streams:
             self.reading.ask_again(info.id)

@@ -7,7 +7,7 @@
 Changes `publishers` and private fragments; sends to peers.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
 from fedq.amqp.rewriting import as_stored
@@ -284,16 +284,18 @@ class Outlets:
         state, publisher = self.state, self.state.publishers[fragment]
         info = state.map.fragments.get(fragment)
         batches = publisher.take()
-        if info is None:
+        if info is None or fragment in state.quiet:
             return
         primary = state.primaries.get(fragment)
         for batch in batches:
             if primary is not None:
                 self._enter(primary, batch, False)
+                publisher.sent = batch.last
                 continue
             if info.primary == state.me:
                 continue
             self._send(info.primary, fragment, info.reign, batch, False)
+            publisher.sent = batch.last
             if not batch.named:
                 # Another fragment would be none for those.
                 publisher.remote_publishes += len(batch.messages)
@@ -306,11 +308,8 @@ class Outlets:
         fragment = publisher.fragment_id
         if self.state.full and batch.messages:
             self.blocking.hold_for(client, fragment)
-        primary, info = self.state.primaries.get(fragment), self.state.map.fragments.get(fragment)
-        if primary is not None:
-            self._enter(primary, batch, False)
-        elif info is not None and info.primary != self.state.me:
-            self._send(info.primary, fragment, info.reign, batch, False)
+        if fragment not in self.state.quiet:
+            self._send_on(publisher, [batch])
 
     def _enter(self, primary: Primary, batch: Numbered, resent: bool) -> None:
         """Enters a batch into a fragment of this node."""
@@ -344,13 +343,28 @@ class Outlets:
         state.risk.begin()
         # What was added and not sent joins the unconfirmed, to be sent with them.
         publisher.take()
-        primary = state.primaries.get(fragment)
-        for batch in publisher.unconfirmed():
-            if primary is not None:
-                self._enter(primary, batch, True)
-            elif info.primary != state.me:
-                self._send(info.primary, fragment, info.reign, batch, True)
+        self._send_on(publisher, publisher.unconfirmed())
         state.risk.end()
+
+    def send_kept(self, fragment: FragmentId) -> None:
+        """Sends what was kept while the fragment was about to change hands."""
+        publisher = self.state.publishers.get(fragment)
+        if publisher is not None:
+            self._send_on(publisher, publisher.kept())
+
+    def _send_on(self, publisher: FragmentPublisher[Owner], batches: Iterable[Numbered]) -> None:
+        """Sends batches to whoever leads the fragment; those that were sent before, again."""
+        state, fragment = self.state, publisher.fragment_id
+        primary, info = state.primaries.get(fragment), state.map.fragments.get(fragment)
+        for batch in batches:
+            resent = batch.last <= publisher.sent
+            if primary is not None:
+                self._enter(primary, batch, resent)
+            elif info is not None and info.primary != state.me:
+                self._send(info.primary, fragment, info.reign, batch, resent)
+            else:
+                continue
+            publisher.sent = max(publisher.sent, batch.last)
 
     def on_publish_done(self, sender: NodeId, message: PublishDone) -> None:
         """The primary has committed publishes of this node."""

@@ -18,7 +18,7 @@ class Marks:
     """The marks of one turn."""
 
     __slots__ = (
-        "after_applied", "after_interest", "answered", "backups", "channels", "commits",
+        "after_applied", "after_interest", "aloud", "answered", "backups", "channels", "commits",
         "committed", "primaries", "publishers", "queues", "settlements", "suspect_copies",
         "unfinished", "unwanted",
     )  # fmt: skip
@@ -45,6 +45,8 @@ class Marks:
         #: Fragments of queues of this node alone that are to end: nobody uses them, or their name
         #: is another's.
         self.unwanted: dict[FragmentId, None] = {}
+        #: Fragments that this node leads and does not hand over any more: all may go on.
+        self.aloud: dict[FragmentId, None] = {}
 
         #: Copies that did not follow, and have to be compared with their primaries' again.
         self.suspect_copies: dict[FragmentId, None] = {}
@@ -61,6 +63,6 @@ class Marks:
         """Whether a round has something to work off; what waits for others is none."""
         return bool(
             self.primaries or self.queues or self.publishers or self.commits or self.backups
-            or self.settlements or self.committed or self.answered or self.unwanted
+            or self.settlements or self.committed or self.answered or self.unwanted or self.aloud
             or (self.channels and serving)
         )  # fmt: skip

@@ -33,6 +33,7 @@ from fedq.node.records.disk.scrub import Scrub
 from fedq.node.records.marks import Marks
 from fedq.node.records.peer import Peer
 from fedq.node.records.private_queue import PrivateQueue
+from fedq.node.records.quiet import Quiet
 from fedq.node.records.roles import Backup, Primary
 from fedq.node.records.streams.stream_pages import Pages
 from fedq.node.records.streams.stream_readers import Parts, StreamReaders
@@ -197,6 +198,8 @@ class NodeState:
         self.looked_after: dict[FragmentId, None] = {}
         #: Fragments that wait for peers to say what they hold of an earlier reign.
         self.attaching: dict[FragmentId, None] = {}
+        #: Fragments that are being handed over, to which nothing is sent until that is done.
+        self.quiet: dict[FragmentId, Quiet] = {}
         #: How many times this process has asked a primary for a copy.
         self.copies_asked = 0
         #: Its map is another one than that of a majority: it serves nobody.

@@ -9,13 +9,14 @@ from fedq.core.errors import (
     Refused,
 )
 from fedq.core.ids import QueueKey
-from fedq.core.versions import ADOPTING, PARTED, STREAMS, TRACING
+from fedq.core.versions import ADOPTING, PARTED, PLANNED_MOVES, STREAMS, TRACING
 from fedq.node.records.private_queue import PrivateQueue
 from fedq.node.records.tables import arguments_text, refuse_arguments
 from fedq.proxy.calls import Totals
 from fedq.wiring.cluster_map.map import ClusterMap
 from fedq.wiring.cluster_map.operations import Operation, arguments_of
 from fedq.wiring.cluster_map.operations_copies import AdoptCopy
+from fedq.wiring.cluster_map.operations_moves import MovingOperation
 from fedq.wiring.cluster_map.operations_tracing import TracingOperation
 from fedq.wiring.cluster_map.queue_arguments import (
     STREAM,
@@ -94,6 +95,8 @@ def refuse_too_new_change(operation: Operation, known: ClusterMap) -> Refused | 
         return refuse_too_new("commands that name a copy", ADOPTING, known)
     if isinstance(operation, TracingOperation):
         return refuse_too_new("traces", TRACING, known)
+    if isinstance(operation, MovingOperation):
+        return refuse_too_new("drained nodes and planned moves", PLANNED_MOVES, known)
     return None
 
 

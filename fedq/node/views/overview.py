@@ -118,12 +118,19 @@ class NodeView:
             fragments_short=short,
             alone=tuple(sorted(alone.items())),
             awaited=tally.found(),
+            moves=len(state.map.moves),
         )
 
     def members(self) -> tuple[MemberOverview, ...]:
         """All members without totals, ordered by node."""
         state = self._state
         members = []
+        leads: dict[NodeId, int] = {}
+        copies: dict[NodeId, int] = {}
+        for info in state.map.fragments.values():
+            leads[info.primary] = leads.get(info.primary, 0) + 1
+            for node in info.copies:
+                copies[node] = copies.get(node, 0) + 1
         for node in sorted({**state.settings.peers, **state.map.members}):
             known = state.map.members.get(node)
             if known is None:
@@ -140,6 +147,9 @@ class NodeView:
                     known.zone,
                     known.peer_address,
                     known.amqp_address,
+                    state.map.drained.get(node),
+                    leads.get(node, 0),
+                    copies.get(node, 0),
                 )
             )
         return tuple(members)

@@ -103,6 +103,11 @@ class MemberOverview:
     #: "host:port" each.
     peer_address: str
     amqp_address: str
+    #: Whether it is drained, and if so whether its clients are to leave.
+    drained: bool | None = None
+    #: Fragments that it leads, and copies that it holds, these among them.
+    leads: int = 0
+    copies: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,6 +128,8 @@ class ClusterOverview:
     alone: tuple[tuple[NodeId, int], ...] = ()
     #: Fragments that wait for a node that is down, by the nodes that have their copies in sync.
     awaited: tuple[Awaited, ...] = ()
+    #: Fragments that are to be led by another node.
+    moves: int = 0
 
 
 @dataclass(frozen=True, slots=True)

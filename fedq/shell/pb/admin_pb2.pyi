@@ -175,7 +175,7 @@ class Scrub(_message.Message):
     def __init__(self, passes: _Optional[int] = ..., last_pass_unix_ms: _Optional[int] = ..., segment: _Optional[int] = ..., pass_bytes: _Optional[int] = ..., segments_with_rot: _Optional[int] = ..., messages_mended: _Optional[int] = ..., messages_lost: _Optional[int] = ...) -> None: ...
 
 class Member(_message.Message):
-    __slots__ = ("node", "state", "incarnation", "zone", "peer_address", "amqp_address", "figures")
+    __slots__ = ("node", "state", "incarnation", "zone", "peer_address", "amqp_address", "figures", "drain", "leads", "copies")
     NODE_FIELD_NUMBER: _ClassVar[int]
     STATE_FIELD_NUMBER: _ClassVar[int]
     INCARNATION_FIELD_NUMBER: _ClassVar[int]
@@ -183,6 +183,9 @@ class Member(_message.Message):
     PEER_ADDRESS_FIELD_NUMBER: _ClassVar[int]
     AMQP_ADDRESS_FIELD_NUMBER: _ClassVar[int]
     FIGURES_FIELD_NUMBER: _ClassVar[int]
+    DRAIN_FIELD_NUMBER: _ClassVar[int]
+    LEADS_FIELD_NUMBER: _ClassVar[int]
+    COPIES_FIELD_NUMBER: _ClassVar[int]
     node: str
     state: MemberState
     incarnation: int
@@ -190,14 +193,23 @@ class Member(_message.Message):
     peer_address: str
     amqp_address: str
     figures: NodeFigures
-    def __init__(self, node: _Optional[str] = ..., state: _Optional[_Union[MemberState, str]] = ..., incarnation: _Optional[int] = ..., zone: _Optional[str] = ..., peer_address: _Optional[str] = ..., amqp_address: _Optional[str] = ..., figures: _Optional[_Union[NodeFigures, _Mapping]] = ...) -> None: ...
+    drain: Drain
+    leads: int
+    copies: int
+    def __init__(self, node: _Optional[str] = ..., state: _Optional[_Union[MemberState, str]] = ..., incarnation: _Optional[int] = ..., zone: _Optional[str] = ..., peer_address: _Optional[str] = ..., amqp_address: _Optional[str] = ..., figures: _Optional[_Union[NodeFigures, _Mapping]] = ..., drain: _Optional[_Union[Drain, _Mapping]] = ..., leads: _Optional[int] = ..., copies: _Optional[int] = ...) -> None: ...
+
+class Drain(_message.Message):
+    __slots__ = ("closes_clients",)
+    CLOSES_CLIENTS_FIELD_NUMBER: _ClassVar[int]
+    closes_clients: bool
+    def __init__(self, closes_clients: _Optional[bool] = ...) -> None: ...
 
 class ClusterStatusRequest(_message.Message):
     __slots__ = ()
     def __init__(self) -> None: ...
 
 class ClusterStatusReply(_message.Message):
-    __slots__ = ("node", "leader", "era", "map_version", "members", "queues", "fragments", "fragments_unavailable", "fragments_short", "problems", "awaited")
+    __slots__ = ("node", "leader", "era", "map_version", "members", "queues", "fragments", "fragments_unavailable", "fragments_short", "problems", "awaited", "moves")
     NODE_FIELD_NUMBER: _ClassVar[int]
     LEADER_FIELD_NUMBER: _ClassVar[int]
     ERA_FIELD_NUMBER: _ClassVar[int]
@@ -209,6 +221,7 @@ class ClusterStatusReply(_message.Message):
     FRAGMENTS_SHORT_FIELD_NUMBER: _ClassVar[int]
     PROBLEMS_FIELD_NUMBER: _ClassVar[int]
     AWAITED_FIELD_NUMBER: _ClassVar[int]
+    MOVES_FIELD_NUMBER: _ClassVar[int]
     node: str
     leader: str
     era: int
@@ -220,7 +233,77 @@ class ClusterStatusReply(_message.Message):
     fragments_short: int
     problems: _containers.RepeatedScalarFieldContainer[str]
     awaited: _containers.RepeatedCompositeFieldContainer[Awaited]
-    def __init__(self, node: _Optional[str] = ..., leader: _Optional[str] = ..., era: _Optional[int] = ..., map_version: _Optional[int] = ..., members: _Optional[_Iterable[_Union[Member, _Mapping]]] = ..., queues: _Optional[int] = ..., fragments: _Optional[int] = ..., fragments_unavailable: _Optional[int] = ..., fragments_short: _Optional[int] = ..., problems: _Optional[_Iterable[str]] = ..., awaited: _Optional[_Iterable[_Union[Awaited, _Mapping]]] = ...) -> None: ...
+    moves: int
+    def __init__(self, node: _Optional[str] = ..., leader: _Optional[str] = ..., era: _Optional[int] = ..., map_version: _Optional[int] = ..., members: _Optional[_Iterable[_Union[Member, _Mapping]]] = ..., queues: _Optional[int] = ..., fragments: _Optional[int] = ..., fragments_unavailable: _Optional[int] = ..., fragments_short: _Optional[int] = ..., problems: _Optional[_Iterable[str]] = ..., awaited: _Optional[_Iterable[_Union[Awaited, _Mapping]]] = ..., moves: _Optional[int] = ...) -> None: ...
+
+class DrainNodeRequest(_message.Message):
+    __slots__ = ("node", "close_clients")
+    NODE_FIELD_NUMBER: _ClassVar[int]
+    CLOSE_CLIENTS_FIELD_NUMBER: _ClassVar[int]
+    node: str
+    close_clients: bool
+    def __init__(self, node: _Optional[str] = ..., close_clients: _Optional[bool] = ...) -> None: ...
+
+class DrainNodeReply(_message.Message):
+    __slots__ = ("changed",)
+    CHANGED_FIELD_NUMBER: _ClassVar[int]
+    changed: bool
+    def __init__(self, changed: _Optional[bool] = ...) -> None: ...
+
+class UndrainNodeRequest(_message.Message):
+    __slots__ = ("node",)
+    NODE_FIELD_NUMBER: _ClassVar[int]
+    node: str
+    def __init__(self, node: _Optional[str] = ...) -> None: ...
+
+class UndrainNodeReply(_message.Message):
+    __slots__ = ("changed",)
+    CHANGED_FIELD_NUMBER: _ClassVar[int]
+    changed: bool
+    def __init__(self, changed: _Optional[bool] = ...) -> None: ...
+
+class MoveFragmentRequest(_message.Message):
+    __slots__ = ("queue", "fragment", "node")
+    QUEUE_FIELD_NUMBER: _ClassVar[int]
+    FRAGMENT_FIELD_NUMBER: _ClassVar[int]
+    NODE_FIELD_NUMBER: _ClassVar[int]
+    queue: QueueName
+    fragment: int
+    node: str
+    def __init__(self, queue: _Optional[_Union[QueueName, _Mapping]] = ..., fragment: _Optional[int] = ..., node: _Optional[str] = ...) -> None: ...
+
+class MoveFragmentReply(_message.Message):
+    __slots__ = ("changed", "fragment")
+    CHANGED_FIELD_NUMBER: _ClassVar[int]
+    FRAGMENT_FIELD_NUMBER: _ClassVar[int]
+    changed: bool
+    fragment: int
+    def __init__(self, changed: _Optional[bool] = ..., fragment: _Optional[int] = ...) -> None: ...
+
+class RebalanceRequest(_message.Message):
+    __slots__ = ("dry_run",)
+    DRY_RUN_FIELD_NUMBER: _ClassVar[int]
+    dry_run: bool
+    def __init__(self, dry_run: _Optional[bool] = ...) -> None: ...
+
+class PlannedMove(_message.Message):
+    __slots__ = ("queue", "fragment", "to")
+    QUEUE_FIELD_NUMBER: _ClassVar[int]
+    FRAGMENT_FIELD_NUMBER: _ClassVar[int]
+    FROM_FIELD_NUMBER: _ClassVar[int]
+    TO_FIELD_NUMBER: _ClassVar[int]
+    queue: QueueName
+    fragment: int
+    to: str
+    def __init__(self, queue: _Optional[_Union[QueueName, _Mapping]] = ..., fragment: _Optional[int] = ..., to: _Optional[str] = ..., **kwargs) -> None: ...
+
+class RebalanceReply(_message.Message):
+    __slots__ = ("moves", "more")
+    MOVES_FIELD_NUMBER: _ClassVar[int]
+    MORE_FIELD_NUMBER: _ClassVar[int]
+    moves: _containers.RepeatedCompositeFieldContainer[PlannedMove]
+    more: bool
+    def __init__(self, moves: _Optional[_Iterable[_Union[PlannedMove, _Mapping]]] = ..., more: _Optional[bool] = ...) -> None: ...
 
 class Awaited(_message.Message):
     __slots__ = ("nodes", "fragments", "queues")

@@ -59,6 +59,26 @@ class AdminStub:
                 request_serializer=admin__pb2.AdoptCopyRequest.SerializeToString,
                 response_deserializer=admin__pb2.AdoptCopyReply.FromString,
                 _registered_method=True)
+        self.DrainNode = channel.unary_unary(
+                '/fedq.admin.v1.Admin/DrainNode',
+                request_serializer=admin__pb2.DrainNodeRequest.SerializeToString,
+                response_deserializer=admin__pb2.DrainNodeReply.FromString,
+                _registered_method=True)
+        self.UndrainNode = channel.unary_unary(
+                '/fedq.admin.v1.Admin/UndrainNode',
+                request_serializer=admin__pb2.UndrainNodeRequest.SerializeToString,
+                response_deserializer=admin__pb2.UndrainNodeReply.FromString,
+                _registered_method=True)
+        self.MoveFragment = channel.unary_unary(
+                '/fedq.admin.v1.Admin/MoveFragment',
+                request_serializer=admin__pb2.MoveFragmentRequest.SerializeToString,
+                response_deserializer=admin__pb2.MoveFragmentReply.FromString,
+                _registered_method=True)
+        self.Rebalance = channel.unary_unary(
+                '/fedq.admin.v1.Admin/Rebalance',
+                request_serializer=admin__pb2.RebalanceRequest.SerializeToString,
+                response_deserializer=admin__pb2.RebalanceReply.FromString,
+                _registered_method=True)
         self.ListConnections = channel.unary_unary(
                 '/fedq.admin.v1.Admin/ListConnections',
                 request_serializer=admin__pb2.ListConnectionsRequest.SerializeToString,
@@ -245,6 +265,35 @@ class AdminServicer:
     def AdoptCopy(self, request, context):
         """Takes copies of a durable queue's fragments as in sync, as the nodes of all that were are gone.
         What these copies lack of what was confirmed is lost; epochs are those that were shown.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def DrainNode(self, request, context):
+        """A member is to hold nothing, and gets no clients, until it is undrained. FAILED_PRECONDITION if
+        no other one could take what it has.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def UndrainNode(self, request, context):
+        """Missing associated documentation comment in .proto file."""
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def MoveFragment(self, request, context):
+        """A fragment is to be led by a member, or stays where it is; answered when that is noted, not when
+        it is done. FAILED_PRECONDITION for a member that is down, drained or full.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def Rebalance(self, request, context):
+        """Moves by which members lead about as many fragments each, carried out few at a time.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -489,6 +538,26 @@ def add_AdminServicer_to_server(servicer, server):
                     servicer.AdoptCopy,
                     request_deserializer=admin__pb2.AdoptCopyRequest.FromString,
                     response_serializer=admin__pb2.AdoptCopyReply.SerializeToString,
+            ),
+            'DrainNode': grpc.unary_unary_rpc_method_handler(
+                    servicer.DrainNode,
+                    request_deserializer=admin__pb2.DrainNodeRequest.FromString,
+                    response_serializer=admin__pb2.DrainNodeReply.SerializeToString,
+            ),
+            'UndrainNode': grpc.unary_unary_rpc_method_handler(
+                    servicer.UndrainNode,
+                    request_deserializer=admin__pb2.UndrainNodeRequest.FromString,
+                    response_serializer=admin__pb2.UndrainNodeReply.SerializeToString,
+            ),
+            'MoveFragment': grpc.unary_unary_rpc_method_handler(
+                    servicer.MoveFragment,
+                    request_deserializer=admin__pb2.MoveFragmentRequest.FromString,
+                    response_serializer=admin__pb2.MoveFragmentReply.SerializeToString,
+            ),
+            'Rebalance': grpc.unary_unary_rpc_method_handler(
+                    servicer.Rebalance,
+                    request_deserializer=admin__pb2.RebalanceRequest.FromString,
+                    response_serializer=admin__pb2.RebalanceReply.SerializeToString,
             ),
             'ListConnections': grpc.unary_unary_rpc_method_handler(
                     servicer.ListConnections,
@@ -776,6 +845,114 @@ class Admin:
             '/fedq.admin.v1.Admin/AdoptCopy',
             admin__pb2.AdoptCopyRequest.SerializeToString,
             admin__pb2.AdoptCopyReply.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def DrainNode(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/fedq.admin.v1.Admin/DrainNode',
+            admin__pb2.DrainNodeRequest.SerializeToString,
+            admin__pb2.DrainNodeReply.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def UndrainNode(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/fedq.admin.v1.Admin/UndrainNode',
+            admin__pb2.UndrainNodeRequest.SerializeToString,
+            admin__pb2.UndrainNodeReply.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def MoveFragment(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/fedq.admin.v1.Admin/MoveFragment',
+            admin__pb2.MoveFragmentRequest.SerializeToString,
+            admin__pb2.MoveFragmentReply.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def Rebalance(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/fedq.admin.v1.Admin/Rebalance',
+            admin__pb2.RebalanceRequest.SerializeToString,
+            admin__pb2.RebalanceReply.FromString,
             options,
             channel_credentials,
             insecure,

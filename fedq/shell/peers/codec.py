@@ -317,6 +317,8 @@ _KINDS: tuple[_Kind, ...] = (
     _kind(peer.ReadTurn, "read_turn"),
     _kind(peer.BodiesWanted, "bodies_wanted"),
     _kind(peer.Bodies, "bodies"),
+    _kind(peer.Quiesce, "quiesce"),
+    _kind(peer.Quiesced, "quiesced"),
 )
 _BY_TYPE = {kind.make: kind for kind in _KINDS}
 _BY_SLOT = {kind.slot: kind for kind in _KINDS}

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 
 from fedq.core.errors import ACCESS_REFUSED, NOT_FOUND, PRECONDITION_FAILED, Refused
 from fedq.core.ids import NodeId, QueueKey
+from fedq.wiring.cluster_map.moves import end_move
 from fedq.wiring.cluster_map.operations import Bind, Unbind, arguments_of
 from fedq.wiring.cluster_map.state import (
     Binding,
@@ -96,6 +97,7 @@ def remove_queue(state: MapState, key: QueueKey) -> None:
     queue = state.queues.pop(key)
     for number in queue.fragments:
         state.changes.append(FragmentRemoved(number, state.fragments.pop(number)))
+        end_move(state, number)
     state.changes.append(QueueRemoved(key, tuple(queue.fragments)))
 
 

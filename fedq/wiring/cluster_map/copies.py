@@ -19,6 +19,7 @@ from typing import assert_never
 from fedq.core import limits
 from fedq.core.errors import NOT_FOUND, PRECONDITION_FAILED, RESOURCE_ERROR, Refused
 from fedq.core.ids import Epoch, FragmentId, NodeId, QueueKey
+from fedq.wiring.cluster_map.moves import end_move, note_primary
 from fedq.wiring.cluster_map.operations import (
     AddFragment,
     FragmentOperation,
@@ -53,11 +54,14 @@ def apply(state: MapState, operation: FragmentOperation) -> Ok | Refused:
 
 
 def create_fragment(state: MapState, key: QueueKey, primary: NodeId) -> FragmentId:
-    """Creates a fragment of an existing queue, led by `primary`, which is up."""
+    """Creates a fragment of an existing queue, led by `primary`, which is up, if not drained."""
     number = FragmentId(state.next_fragment)
     state.next_fragment += 1
     queue = state.queues[key]
-    zones = state.up_zones()
+    zones = state.open_zones()
+    if primary not in zones:
+        # It is drained.
+        primary = choose(fragment_subject(number), zones, [], 1)[0]
     backups = choose(fragment_subject(number), zones, [primary], queue.replicas - 1)
     in_sync = {node: state.members[node].incarnation for node in (primary, *backups)}
     state.fragments[number] = FragmentInfo(
@@ -100,6 +104,7 @@ def _retire(state: MapState, operation: RetireFragment) -> Ok | Refused:
     left = [number for number in queue.fragments if number != info.id]
     state.queues[info.queue] = queue.with_fragments(left)
     del state.fragments[info.id]
+    end_move(state, info.id)
     state.changes.append(FragmentRemoved(info.id, info))
     return Ok(1)
 
@@ -125,6 +130,7 @@ def _set_copies(state: MapState, operation: SetCopies) -> Ok | Refused:
     )
     state.fragments[info.id] = after
     state.changes.append(FragmentChanged(info.id, info, after))
+    note_primary(state, info.id)
     return Ok(1)
 
 
@@ -149,6 +155,7 @@ def _adopt(state: MapState, operation: AdoptCopy) -> Ok | Refused:
     )
     state.fragments[info.id] = after
     state.changes.append(FragmentChanged(info.id, info, after))
+    note_primary(state, info.id)
     return Ok(1)
 
 

@@ -166,7 +166,7 @@ def _declare_queue(state: MapState, operation: DeclareQueue) -> Ok | Refused:
             )
             or Ok()
         )
-    zones = state.up_zones()
+    zones = state.open_zones()
     if not zones:
         return Refused(RESOURCE_ERROR, f"no node is up to hold queue '{name}' in vhost '{vhost}'")
     arguments = arguments_of(operation.arguments)

@@ -28,6 +28,7 @@ from fedq.wiring.cluster_map import (
     declarations,
     digest,
     membership,
+    moves,
     snapshot,
     tracing,
     weighing,
@@ -48,6 +49,7 @@ from fedq.wiring.cluster_map.operations import (
 from fedq.wiring.cluster_map.operations_access import AccessOperation
 from fedq.wiring.cluster_map.operations_copies import AdoptCopy
 from fedq.wiring.cluster_map.operations_members import Speaks
+from fedq.wiring.cluster_map.operations_moves import DrainChanged, MoveChanged, MovingOperation
 from fedq.wiring.cluster_map.operations_tracing import TracingOperation
 from fedq.wiring.cluster_map.snapshot import Frozen
 from fedq.wiring.cluster_map.state import (
@@ -232,6 +234,8 @@ class ClusterMap(MapState):
             return access.apply(self, operation)
         if isinstance(operation, TracingOperation):
             return tracing.apply(self, operation)
+        if isinstance(operation, MovingOperation):
+            return moves.apply(self, operation)
         return declarations.apply(self, operation)
 
     def _remember(self, request: str, results: tuple[Result, ...]) -> None:
@@ -249,9 +253,11 @@ class ClusterMap(MapState):
 
     def _note_versions(self, changes: list[Change]) -> None:
         for change in changes:
-            if isinstance(change, MemberChanged | MemberSpeaks | EraChanged):
+            if isinstance(change, MemberChanged | MemberSpeaks | EraChanged | DrainChanged):
                 self.members_version = self.version
-            elif isinstance(change, FragmentAdded | FragmentChanged | FragmentRemoved):
+            elif isinstance(
+                change, FragmentAdded | FragmentChanged | FragmentRemoved | MoveChanged
+            ):
                 self.fragments_version = self.version
             elif isinstance(change, AccessChange):
                 self.access_version = self.version

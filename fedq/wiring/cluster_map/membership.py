@@ -7,7 +7,8 @@ Copies of fragments stay as they are when a member goes: `SetCopies` moves them,
 change of a fragment has an epoch. The exception is a process that comes up *behind*: on a data
 directory that did not go on from the process before it (restored, emptied, somebody else's). Its
 copies leave the in-sync sets in the same commit (docs/adr/0031-who-a-process-is.md). What a gone
-*process* held alone (claimed names, its mark on exchanges with private bindings) goes with it.
+*process* held alone (claimed names, its mark on exchanges with private bindings) goes with it, as
+do moves to it.
 
 An *era* lasts as long as at least one process lives that knew it: non-durable exchanges and queues
 last as long as their era. The leader lets a process that came up join the era (`JoinEra`) once it
@@ -22,6 +23,7 @@ from fedq.core.errors import PRECONDITION_FAILED, Refused
 from fedq.core.ids import Epoch, NodeId, QueueKey
 from fedq.wiring.cluster_map import releases
 from fedq.wiring.cluster_map.bindings import remove_bindings, remove_exchange, remove_queue
+from fedq.wiring.cluster_map.moves import end_moves_to, note_primary
 from fedq.wiring.cluster_map.operations import (
     JoinEra,
     MemberDown,
@@ -152,6 +154,7 @@ def _take_out_of_sync(state: MapState, node: NodeId) -> None:
         )
         state.fragments[info.id] = after
         state.changes.append(FragmentChanged(info.id, info, after))
+        note_primary(state, info.id)
 
 
 def _join_era(state: MapState, operation: JoinEra) -> Ok | Refused:
@@ -185,6 +188,7 @@ def _member_down(state: MapState, operation: MemberDown) -> Ok | Refused:
 
 def _forget_process(state: MapState, node: NodeId) -> None:
     """Releases what the node's newest process held alone; does nothing the second time."""
+    end_moves_to(state, node)
     for key in [key for key, claim in state.claims.items() if claim.node == node]:
         state.changes.append(ClaimReleased(key, state.claims.pop(key)))
     for vhost in state.vhosts:

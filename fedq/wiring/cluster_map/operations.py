@@ -34,6 +34,7 @@ from fedq.wiring.cluster_map.operation_fields import canonical_arguments as cano
 from fedq.wiring.cluster_map.operations_access import ACCESS_FORMS, AccessOperation
 from fedq.wiring.cluster_map.operations_copies import ADOPT_FIELDS, SET_COPIES_FIELDS, AdoptCopy
 from fedq.wiring.cluster_map.operations_members import SPEAKS_FIELDS, Speaks
+from fedq.wiring.cluster_map.operations_moves import MOVING_FORMS, MovingOperation
 from fedq.wiring.cluster_map.operations_tracing import TRACING_FORMS, TracingOperation
 
 COMMAND_VERSION: Final = 1
@@ -269,7 +270,12 @@ WiringOperation: TypeAlias = (
     | MarkUsed
 )
 Operation: TypeAlias = (
-    MemberOperation | FragmentOperation | WiringOperation | AccessOperation | TracingOperation
+    MemberOperation
+    | FragmentOperation
+    | WiringOperation
+    | AccessOperation
+    | TracingOperation
+    | MovingOperation
 )
 
 
@@ -381,6 +387,7 @@ _FORMS: Final[dict[str, tuple[Callable[..., Operation], dict[str, Check]]]] = {
     "adopt_copy": (AdoptCopy, ADOPT_FIELDS),
     **ACCESS_FORMS,
     **TRACING_FORMS,
+    **MOVING_FORMS,
 }
 _NAMES: Final[Mapping[object, str]] = {form[0]: name for name, form in _FORMS.items()}
 

@@ -180,6 +180,7 @@ def _fragment(number: Any, vhost: str, name: str, *others: Any) -> FragmentInfo:
 
 
 _NAME: Final = _value(_TEXT)
+_FRAGMENT_KEY: Final = _value(_NUMBER)
 _QUEUE_KEY: Final = _tuple(QueueKey, {"vhost": _TEXT, "name": _TEXT})
 _GRANT_KEY: Final = _tuple(GrantKey, {"user": _TEXT, "vhost": _TEXT})
 #: Where the key says all, or the record does.
@@ -294,12 +295,14 @@ _FORMS: Final = {
     "user_limits": _Form(_NAME, _value(_LIMITS)),
     "traces": _Form(_NAME, _TRACE),
     "firehose": _Form(_NAME, _NOTHING),
+    "drained": _Form(_NAME, _value(_FLAG)),
+    "moves": _Form(_FRAGMENT_KEY, _value(_TEXT)),
     REQUESTS: _Form(_NAME, _value(_RESULTS)),
 }
 #: Those of the state, in the order in which they are written.
 TABLES: Final = tuple(name for name in _FORMS if name != REQUESTS)
 #: What is not written as long as nothing is in it.
-LEFT_OUT_EMPTY: Final = ("cluster_name", "traces", "firehose")
+LEFT_OUT_EMPTY: Final = ("cluster_name", "traces", "firehose", "drained", "moves")
 #: What maps of earlier releases do not say; without users, the map gets its first ones.
 LATER: Final[dict[str, object]] = {
     "digest": 0,
@@ -313,6 +316,8 @@ LATER: Final[dict[str, object]] = {
     "user_limits": (),
     "traces": (),
     "firehose": (),
+    "drained": (),
+    "moves": (),
 }
 
 

@@ -1,4 +1,4 @@
-"""What the cluster map knows: plain records, and the tables that hold them.
+"""What the cluster map knows: the tables, and what an applied command changed of them.
 
 Other floors read these records; only the `apply` functions of this package write them. Records
 are replaced, not changed, so a reader may keep one, and a snapshot is written in another thread.
@@ -9,14 +9,25 @@ name is a queue's or claimed, never both; up members of the era are what keeps i
 queues and grants are in virtual hosts that exist, and grants are users'.
 """
 
-from dataclasses import dataclass, replace
-from typing import Final, NamedTuple, TypeAlias
+from dataclasses import dataclass
+from typing import Final, NamedTuple
 
 from fedq.core import limits
 from fedq.core.errors import RESOURCE_ERROR, Refused
-from fedq.core.ids import Epoch, FragmentId, Incarnation, MapVersion, NodeId, QueueKey
+from fedq.core.ids import FragmentId, Incarnation, MapVersion, NodeId, QueueKey
 from fedq.core.versions import TRACING
+from fedq.wiring.cluster_map.operations_moves import DrainChanged, MoveChanged
 from fedq.wiring.cluster_map.operations_tracing import Trace, TracingChanged
+from fedq.wiring.cluster_map.records import Binding as Binding
+from fedq.wiring.cluster_map.records import Claim as Claim
+from fedq.wiring.cluster_map.records import Exchange as Exchange
+from fedq.wiring.cluster_map.records import FragmentInfo as FragmentInfo
+from fedq.wiring.cluster_map.records import Grant as Grant
+from fedq.wiring.cluster_map.records import GrantKey as GrantKey
+from fedq.wiring.cluster_map.records import Limits as Limits
+from fedq.wiring.cluster_map.records import Member as Member
+from fedq.wiring.cluster_map.records import Queue as Queue
+from fedq.wiring.cluster_map.records import User as User
 
 DEFAULT_VHOST: Final = "/"
 #: Name -> type of the exchanges that every virtual host has (specification 3.1.3).
@@ -30,124 +41,6 @@ PREDECLARED: Final = {
 }
 #: The internal topic exchange that every one has as well, since `versions.TRACING`.
 TRACE_EXCHANGE: Final = "amq.rabbitmq.trace"
-
-
-@dataclass(frozen=True, slots=True)
-class Member:
-    """A node of the cluster: its newest process, and where it is reached ("host:port")."""
-
-    incarnation: Incarnation
-    up: bool
-    #: The map version at which it last came up.
-    up_version: MapVersion
-    peer_address: str
-    amqp_address: str
-    zone: str
-    #: The process's own random id ("": of a release that had none), and when it began (wall clock).
-    start: str = ""
-    started_ms: int = 0
-    #: It came up on a data directory that did not go on from the process before it.
-    behind: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class Exchange:
-    """An exchange; `arguments` in canonical text."""
-
-    type: str
-    durable: bool
-    auto_delete: bool
-    internal: bool
-    arguments: str
-
-
-@dataclass(frozen=True, slots=True)
-class Queue:
-    """A shared queue; `arguments` in canonical text."""
-
-    durable: bool
-    auto_delete: bool
-    arguments: str
-    fragments: list[FragmentId]
-    #: How many copies each fragment is to have, the primary included.
-    replicas: int
-    #: What is copied: "all", "persistent" or "none" of the messages.
-    mode: str
-    #: It has had a consumer: if it is auto-delete, it goes with the last one.
-    consumed: bool = False
-
-    def with_fragments(self, fragments: list[FragmentId]) -> "Queue":
-        """The queue in these fragments."""
-        return replace(self, fragments=fragments)
-
-
-class Binding(NamedTuple):
-    """A binding; `destination_kind` is "queue", "exchange" or "node" (see `operations`)."""
-
-    vhost: str
-    source: str
-    destination_kind: str
-    destination: str
-    routing_key: str
-    arguments: str
-
-
-@dataclass(frozen=True, slots=True)
-class FragmentInfo:
-    """The copies of a fragment, and which of them leads. Never changed in place."""
-
-    id: FragmentId
-    queue: QueueKey
-    primary: NodeId
-    backups: tuple[NodeId, ...]
-    #: Copies that hold everything confirmed, each with the process whose memory holds it.
-    in_sync: dict[NodeId, Incarnation]
-    #: Grows by one with each change of this record.
-    epoch: Epoch
-    #: The epoch at which the primary last changed or restarted.
-    reign: int
-    #: The first reign: its primary starts from an empty fragment.
-    created: int
-
-    @property
-    def copies(self) -> tuple[NodeId, ...]:
-        """The primary and the backups, in sync or joining."""
-        return (self.primary, *self.backups)
-
-
-class Claim(NamedTuple):
-    """The process that holds a client-named exclusive queue."""
-
-    node: NodeId
-    incarnation: Incarnation
-
-
-@dataclass(frozen=True, slots=True)
-class User:
-    """Someone who may log in; `password` is a record of `fedq.wiring.cluster_map.passwords`."""
-
-    password: str
-    #: What RabbitMQ's tools call it: "administrator", "monitoring", …; fedq asks for none.
-    tags: tuple[str, ...]
-
-
-class Grant(NamedTuple):
-    """What a user may do in a virtual host: regular expressions of names."""
-
-    configure: str
-    write: str
-    read: str
-
-
-#: Names and numbers, in order of names (`fedq.wiring.cluster_map.operations_access`).
-Limits: TypeAlias = tuple[tuple[str, int], ...]
-
-
-class GrantKey(NamedTuple):
-    """The key of a grant: its user, and its virtual host."""
-
-    user: str
-    vhost: str
 
 
 # --- what an applied command changed ----------------------------------------------------------
@@ -278,7 +171,8 @@ AccessChange = VhostAdded | VhostRemoved | UserChanged | PermissionsChanged | Li
 Change = (
     MemberChanged | MemberSpeaks | EraChanged | QueueAdded | QueueRemoved | FragmentAdded
     | FragmentChanged | FragmentRemoved | ExchangeAdded | ExchangeRemoved | BindingAdded
-    | BindingRemoved | ClaimTaken | ClaimReleased | AccessChange | TracingChanged
+    | BindingRemoved | ClaimTaken | ClaimReleased | AccessChange | TracingChanged | DrainChanged
+    | MoveChanged
 )  # fmt: skip
 
 
@@ -292,9 +186,9 @@ class Ok:
 #: The attributes that make up a map.
 TABLES: Final = (
     "bindings", "bindings_of_destination", "bindings_of_source", "changes", "claims",
-    "cluster_name", "cluster_version", "digest", "era", "era_number", "exchanges", "firehose",
-    "fragments", "grants", "members", "next_fragment", "objects_max", "queues", "seeded", "speaks",
-    "traces", "user_limits", "users", "version", "vhost_limits", "vhosts",
+    "cluster_name", "cluster_version", "digest", "drained", "era", "era_number", "exchanges",
+    "firehose", "fragments", "grants", "members", "moves", "next_fragment", "objects_max", "queues",
+    "seeded", "speaks", "traces", "user_limits", "users", "version", "vhost_limits", "vhosts",
 )  # fmt: skip
 
 
@@ -328,6 +222,10 @@ class MapState:
         self.cluster_version = 0
         #: A random name, which tells it from other clusters; "": it has none yet.
         self.cluster_name = ""
+        #: Nodes that are to hold nothing, and whether their clients are to leave; fragments that
+        #: are wished elsewhere (`fedq.wiring.cluster_map.moves`).
+        self.drained: dict[NodeId, bool] = {}
+        self.moves: dict[FragmentId, NodeId] = {}
         self.next_fragment = 1
         self.claims: dict[QueueKey, Claim] = {}
         self.users: dict[str, User] = {}
@@ -387,6 +285,11 @@ class MapState:
     def up_zones(self) -> dict[NodeId, str]:
         """The members that are up, each with its zone."""
         return {node: member.zone for node, member in self.members.items() if member.up}
+
+    def open_zones(self) -> dict[NodeId, str]:
+        """The members that may get something new: up, not drained; if all are, whoever is up."""
+        zones = self.up_zones()
+        return {node: zone for node, zone in zones.items() if node not in self.drained} or zones
 
     def object_count(self) -> int:
         """What counts against `objects_max`."""
@@ -485,6 +388,11 @@ class MapState:
         for key, claim in self.claims.items():
             assert self.is_up(*claim), "a claim of a process that is gone"
             assert key.vhost in self.vhosts
+        for number, node in self.moves.items():
+            assert self.fragments[number].primary != node, "a move that is done"
+            assert self.members[node].up, "a move to a node that is down"
+            assert node not in self.drained, "a move to a drained node"
+        assert all(node in self.members for node in self.drained), "a drained node, but no member"
         vhosts = [key.vhost for key in self.exchanges]
         vhosts += [trace.stream_vhost for trace in self.traces.values()]
         assert all(vhost in self.vhosts for vhost in vhosts), "something of no virtual host"

@@ -33,6 +33,12 @@ from fedq.wiring.cluster_map.operations_access import (
     SetUserLimits,
     SetVhostLimits,
 )
+from fedq.wiring.cluster_map.operations_moves import (
+    DrainChanged,
+    DrainNode,
+    MoveChanged,
+    MoveFragment,
+)
 from fedq.wiring.cluster_map.operations_tracing import SetFirehose, StartTrace, TracingChanged
 from fedq.wiring.cluster_map.rows import Result, row_of
 from fedq.wiring.cluster_map.state import (
@@ -85,6 +91,8 @@ _OPERATORS: Final = (
     | MemberUp
     | StartTrace
     | SetFirehose
+    | DrainNode
+    | MoveFragment
 )
 
 _Rows: TypeAlias = dict[Any, int]
@@ -109,7 +117,7 @@ class Weights:
             self._weigh(state, "vhosts", vhost)
         for table in (
             "members", "exchanges", "queues", "bindings", "fragments", "claims", "users", "grants",
-            "vhost_limits", "user_limits", "traces", "firehose",
+            "vhost_limits", "user_limits", "traces", "firehose", "drained", "moves",
         ):  # fmt: skip
             for key in getattr(state, table):
                 self._weigh(state, table, key)
@@ -120,15 +128,11 @@ class Weights:
             match change:
                 case ExchangeAdded(key) | ExchangeRemoved(key):
                     self._weigh(state, "exchanges", key)
-                case QueueAdded(key):
-                    self._weigh(state, "queues", key)
-                case QueueRemoved(key, _):
+                case QueueAdded(key) | QueueRemoved(key, _):
                     self._weigh(state, "queues", key)
                 case BindingAdded(binding) | BindingRemoved(binding):
                     self._weigh(state, "bindings", binding)
-                case FragmentAdded(number):
-                    self._weigh(state, "fragments", number)
-                case FragmentChanged() | FragmentRemoved():
+                case FragmentAdded() | FragmentChanged() | FragmentRemoved():
                     self._weigh(state, "fragments", change.id)
                 case ClaimTaken(key, _) | ClaimReleased(key, _):
                     self._weigh(state, "claims", key)
@@ -140,6 +144,10 @@ class Weights:
                     self._weigh(state, "grants", grant)
                 case LimitsChanged(table, name) | TracingChanged(table, name):
                     self._weigh(state, table, name)
+                case DrainChanged(node):
+                    self._weigh(state, "drained", node)
+                case MoveChanged(number):
+                    self._weigh(state, "moves", number)
                 case VhostAdded(vhost) | VhostRemoved(vhost):
                     self._weigh(state, "vhosts", vhost)
                     # The default exchange comes and goes without a change of its own.

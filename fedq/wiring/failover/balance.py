@@ -14,10 +14,9 @@ from fedq.wiring.cluster_map.map import ClusterMap
 from fedq.wiring.cluster_map.operations import Operation, SetCopies
 from fedq.wiring.cluster_map.placement import fragment_subject, weight, zones_covered
 from fedq.wiring.cluster_map.state import FragmentInfo
+from fedq.wiring.failover.repairs import MOVES_IN_FLIGHT_MAX
 from fedq.wiring.failover.view import View
 
-#: Backups that move at a time.
-MOVES_IN_FLIGHT_MAX: Final = 4
 #: A node with so many copies fewer than another takes one over.
 DIFFERENCE_MIN: Final = 2
 
@@ -30,7 +29,7 @@ class Balance:
     def __init__(self, view: View, cluster: ClusterMap) -> None:
         self._view = view
         self._cluster = cluster
-        self._candidates = view.proven(view.up)
+        self._candidates = [node for node in view.proven(view.up) if view.is_open(node)]
         self._in_flight = 0
 
     @property
@@ -55,6 +54,8 @@ class Balance:
         replicas = self._cluster.queues[info.queue].replicas
         if not self._view.proven((info.primary,)):
             return []  # nobody can copy from it, see `fedq.wiring.failover.repairs`
+        if self._view.is_to_move(info):
+            return []  # and not otherwise
         if not info.backups or not len(info.copies) == len(self._view.hot(info)) == replicas:
             return []
         target = _target(self._view, info, self._candidates)

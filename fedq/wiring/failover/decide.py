@@ -8,6 +8,8 @@ order:
 2. a new era begins if no process of the old one is left; while one lives, the others join it;
 3. each fragment is repaired by at most one `SetCopies`: primary, in-sync set and backups at once,
    taking for granted what 1 and 2 will have done;
+   So is one that is to move (docs/adr/0082): a copy joins on the node that is to lead it, or in the
+   place of one on a drained node, few at a time; its primary hands over by itself;
 4. if there was nothing else to do, backups move from busy nodes to idle ones, few at a time.
 
 Nothing here is trusted by the map: `fedq.wiring.cluster_map.copies` refuses what would lose

@@ -68,6 +68,7 @@ class Look:
         view, cluster = self._view, self._cluster
         for info in self._fragments():
             view.count(info)
+            self._repairs.count(info, cluster.queues[info.queue])
             yield _COUNT_WORK
         self.operations += [
             MemberDown(node, member.incarnation)

@@ -15,6 +15,8 @@ from fedq.wiring.failover.worth import ASK_AGAIN_MS, Revivals
 
 #: Later than any time.
 NEVER_MS: Final = 1 << 62
+#: Copies that move at a time.
+MOVES_IN_FLIGHT_MAX: Final = 4
 
 
 class Shortage(NamedTuple):
@@ -33,7 +35,8 @@ class Repairs:
     """The repairs of one decision."""
 
     __slots__ = (
-        "_known", "_now_ms", "_patience_ms", "_revivals", "_view", "shortages", "wake_ms",
+        "_in_flight", "_known", "_now_ms", "_patience_ms", "_revivals", "_view", "shortages",
+        "wake_ms",
     )  # fmt: skip
 
     def __init__(
@@ -45,17 +48,25 @@ class Repairs:
         self._known = known
         self._patience_ms = patience_ms
         self._now_ms = now_ms
+        #: Fragments with a copy too many, since one of them moves.
+        self._in_flight = 0
         #: The shortages found this time.
         self.shortages: Shortages = {}
         #: When the first patience ends.
         self.wake_ms = NEVER_MS
+
+    def count(self, info: FragmentInfo, queue: Queue) -> None:
+        """Counts a move that is under way, before any is begun."""
+        if len(info.copies) > queue.replicas:
+            self._in_flight += 1
 
     def repair(self, info: FragmentInfo, queue: Queue) -> list[Operation]:
         """What the fragment needs; empty if it is well, or has to wait."""
         view = self._view
         hot = view.hot(info)
         copies = len(info.backups) + 1
-        if copies == len(info.in_sync) == len(hot) == queue.replicas:
+        is_well = copies == len(info.in_sync) == len(hot) == queue.replicas
+        if is_well and not view.is_to_move(info):
             return []
         proven = view.proven(hot)
         if not hot:
@@ -72,7 +83,7 @@ class Repairs:
         joining = self._joining(info, queue, [primary, *backups])
         if joining is not None:
             backups.append(joining)
-        elif len(hot) > queue.replicas:
+        elif len(hot) > queue.replicas and not view.awaits_hand_over(info, proven):
             surplus = view.surplus(primary, [node for node in hot if node != primary])
             backups.remove(surplus)
             del hot[surplus]
@@ -96,13 +107,16 @@ class Repairs:
 
     def _joining(self, info: FragmentInfo, queue: Queue, copies: list[NodeId]) -> NodeId | None:
         """The node that should begin to copy the fragment now, if it lacks copies."""
-        if len(copies) >= queue.replicas:
-            return None
         view = self._view
+        candidates = [n for n in view.proven(view.up) if n not in copies and view.is_open(n)]
+        if len(copies) >= queue.replicas:
+            return self._moving(info, queue, copies, candidates)
         shortage = self._note_shortage(info, copies)
-        candidates = [node for node in view.proven(view.up) if node not in copies]
         if not candidates:
             return None
+        target = view.moves.get(info.id)
+        if target in candidates:
+            return target
         returned = [node for node in shortage.lost if node in candidates]
         if returned:
             return returned[0]
@@ -111,6 +125,25 @@ class Repairs:
             return None
         zones = {node: view.zones[node] for node in (*candidates, *copies)}
         return choose(fragment_subject(info.id), zones, copies, 1)[0]
+
+    def _moving(
+        self, info: FragmentInfo, queue: Queue, copies: list[NodeId], candidates: list[NodeId]
+    ) -> NodeId | None:
+        """The node that should begin to copy the fragment as it is to move; few at a time."""
+        view = self._view
+        if len(copies) > queue.replicas or self._in_flight >= MOVES_IN_FLIGHT_MAX:
+            return None
+        target = view.moves.get(info.id)
+        stay = [node for node in copies if view.is_open(node)]
+        if target is not None:
+            chosen = [target] if target in candidates else []
+        elif len(stay) < len(copies):
+            zones = {node: view.zones[node] for node in (*candidates, *stay)}
+            chosen = choose(fragment_subject(info.id), zones, stay, 1) if candidates else []
+        else:
+            return None
+        self._in_flight += len(chosen)
+        return chosen[0] if chosen else None
 
     def _note_shortage(self, info: FragmentInfo, copies: list[NodeId]) -> Shortage:
         known = self._known.get(info.id, Shortage(self._now_ms, ()))

@@ -16,8 +16,8 @@ class View:
     """One look at the cluster; see the module's docstring."""
 
     __slots__ = (
-        "_gone", "_named", "copies", "era_ends", "era_joins", "fragments", "leads", "some_absent",
-        "unproven", "up", "zones",
+        "_gone", "_named", "copies", "drained", "era_ends", "era_joins", "fragments", "leads",
+        "moves", "some_absent", "unproven", "up", "zones",
     )  # fmt: skip
 
     def __init__(
@@ -39,6 +39,9 @@ class View:
             node: member.incarnation for node, member in cluster.members.items()
         }
         self.fragments = cluster.fragments
+        #: Nodes that are to hold nothing, and fragments that are to be led by another node.
+        self.drained = cluster.drained
+        self.moves = cluster.moves
         #: Nodes of whom it is not known whether they live: they are relied on for nothing new. A
         #: name in the map alone is no sign of life: after a stop of all it is read from the log.
         self.unproven = dict.fromkeys((*unproven, *unheard))
@@ -97,17 +100,44 @@ class View:
         """The nodes among these that are known to live."""
         return [node for node in nodes if node in self.up and node not in self.unproven]
 
+    def is_open(self, node: NodeId) -> bool:
+        """Whether the node may get something new: it is not drained."""
+        return node not in self.drained
+
     def best_leader(self, fragment: FragmentId, nodes: Sequence[NodeId]) -> NodeId:
-        """The node that leads fewest fragments."""
+        """The node that leads fewest fragments, of those that are not drained if there are any."""
         subject = fragment_subject(fragment)
-        return min(nodes, key=lambda node: (self.leads[node], -weight(subject, node), node))
+        return min(
+            nodes,
+            key=lambda node: (
+                not self.is_open(node), self.leads[node], -weight(subject, node), node
+            ),
+        )  # fmt: skip
+
+    def is_to_move(self, info: FragmentInfo) -> bool:
+        """Whether it is wished that the fragment is led, or kept, elsewhere."""
+        if info.id in self.moves:
+            return True
+        return bool(self.drained) and not all(self.is_open(node) for node in info.copies)
+
+    def awaits_hand_over(self, info: FragmentInfo, hot: Collection[NodeId]) -> bool:
+        """Whether a copy is there that its primary is to hand over to: none goes before that."""
+        target = self.moves.get(info.id)
+        if target is not None:
+            return target != info.primary
+        return not self.is_open(info.primary) and any(self.is_open(node) for node in hot)
 
     def surplus(self, primary: NodeId, backups: Sequence[NodeId]) -> NodeId:
-        """The backup to let go: the others cover most zones, and its node is the busiest."""
+        """The backup to let go: of a drained node if there is one.
 
-        def merit(node: NodeId) -> tuple[int, int, str]:
+        Else the one without which the others cover most zones, and whose node is the busiest.
+        """
+
+        def merit(node: NodeId) -> tuple[bool, int, int, str]:
             others = [primary, *(backup for backup in backups if backup != node)]
-            return zones_covered(others, self.zones), self.copies[node], node
+            return (
+                not self.is_open(node), zones_covered(others, self.zones), self.copies[node], node
+            )  # fmt: skip
 
         return max(backups, key=merit)
 

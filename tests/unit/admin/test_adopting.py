@@ -57,6 +57,7 @@ class Proposals:
 
     def __init__(self, servers: Served, answers: list[Any] | None = None) -> None:
         self.proposed: list[Operation] = []
+        self.servers = servers
         self._answers = answers
         servers.shared.ask = self._ask  # type: ignore[method-assign]
 

@@ -134,6 +134,10 @@ NAMED_PUBLISHERS: Final[list[peer.PeerMessage]] = [
         F, 6, ORIGIN, 7, False, [A], [P + 1], [], [], (peer.NamedRun(0, 1, "sink", 9),)
     ),
 ]  # fmt: skip
+#: And how everybody keeps quiet before a hand-over, since version 13.
+QUIET: Final[list[peer.PeerMessage]] = [
+    peer.Quiesce(F, 6, 3), peer.Quiesce(F, 6, 0), peer.Quiesced(F, 6, 3),
+]  # fmt: skip
 #: Those that came with version 10.
 MENDING: Final[list[peer.PeerMessage]] = [
     peer.BodiesWanted(F, 6, 3, [P + 1, P + 4, MOST]),
@@ -165,7 +169,7 @@ def test_the_golden_frames_still_read_and_are_still_written_alike() -> None:
     assert read == FRAMES
     kinds = [type(message) for frame in read for message in frame.messages]
     assert kinds == [type(message) for frame in FRAMES for message in frame.messages]
-    later = [type(message) for message in [*STREAMS, *MENDING, *NAMED]]
+    later = [type(message) for message in [*STREAMS, *MENDING, *NAMED, *QUIET]]
     assert {*kinds, *later} == {*get_args(peer.PeerMessage)}
 
 
@@ -208,6 +212,13 @@ def test_the_golden_frames_of_named_publishers_still_read_and_are_still_written_
     golden = frames("peer-v12-publishers.frames")
     written = [ENVELOPE._replace(first=1, messages=[message]) for message in NAMED_PUBLISHERS]
     assert [encode_frame(frame, 12) for frame in written] == golden
+    assert [decode_frame(data) for data in golden] == written
+
+
+def test_the_golden_frames_of_quiet_hand_overs_still_read_and_are_still_written_alike() -> None:
+    golden = frames("peer-v13-quiet.frames")
+    written = [ENVELOPE._replace(first=1, messages=[message]) for message in QUIET]
+    assert [encode_frame(frame, 13) for frame in written] == golden
     assert [decode_frame(data) for data in golden] == written
 
 

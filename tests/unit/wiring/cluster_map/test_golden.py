@@ -52,6 +52,7 @@ from fedq.wiring.cluster_map.operations_access import (
 )
 from fedq.wiring.cluster_map.operations_copies import AdoptCopy
 from fedq.wiring.cluster_map.operations_members import Speaks
+from fedq.wiring.cluster_map.operations_moves import DrainNode, MoveFragment, UndrainNode
 from fedq.wiring.cluster_map.operations_tracing import SetFirehose, StartTrace, StopTrace, Trace
 from fedq.wiring.cluster_map.passwords import make_record
 from fedq.wiring.cluster_map.snapshot import Remembered, decode, encode
@@ -183,6 +184,14 @@ OPERATIONS_V12: Final[list[Operation]] = [
     SetFirehose(INVOICES.vhost, True),
 ]
 
+#: And with version 13: drained nodes and moves.
+OPERATIONS_MOVES: Final[list[Operation]] = [
+    DrainNode(SOUTH, True),
+    UndrainNode(SOUTH),
+    MoveFragment(THREE, NORTH),
+    MoveFragment(ONE, NodeId("")),
+]
+
 
 def tables(state: MapState) -> dict[str, object]:
     """All of a map, in the order in which it is kept."""
@@ -212,6 +221,16 @@ def test_the_golden_snapshot_with_traces_still_reads_and_is_still_written_alike(
         "shop-1": Trace(INVOICES.vhost, "amq.default", "q", 100, INVOICES.vhost, "seen"),
     }
     state.firehose = {INVOICES.vhost: None}
+    read, _ = decode(golden, limits.MAP_OBJECTS_MAX)
+    assert tables(read) == tables(state)
+    assert encode(state, remembered) == golden
+
+
+def test_the_golden_snapshot_with_moves_still_reads_and_is_still_written_alike() -> None:
+    golden = (GOLDEN / "map-v13-moves.snapshot").read_bytes()
+    state, remembered = all_there_is()
+    state.cluster_version = 13
+    state.drained, state.moves = {NORTH: True}, {TWO: SOUTH}
     read, _ = decode(golden, limits.MAP_OBJECTS_MAX)
     assert tables(read) == tables(state)
     assert encode(state, remembered) == golden
@@ -252,8 +271,15 @@ def test_what_came_with_traces_still_reads_and_is_still_written_alike() -> None:
     assert command.operations == tuple(OPERATIONS_V12)
 
 
+def test_what_came_with_moves_still_reads_and_is_still_written_alike() -> None:
+    golden = lines("map-v13-moves.operations")
+    assert [encode_operation(operation) for operation in OPERATIONS_MOVES] == golden
+    command = decode_command(command_of("a request", golden))
+    assert command.operations == tuple(OPERATIONS_MOVES)
+
+
 def test_the_golden_operations_are_of_every_kind() -> None:
-    written = [*OPERATIONS, *OPERATIONS_V11, *OPERATIONS_V12]
+    written = [*OPERATIONS, *OPERATIONS_V11, *OPERATIONS_V12, *OPERATIONS_MOVES]
     assert {type(operation) for operation in written} == {*get_args(Operation)}
 
 

@@ -1,0 +1,177 @@
+"""Drained members, planned moves, and plans that even out who leads what (docs/adr/0082).
+
+Inputs: this node's overview, what members say of themselves, a way to have the cluster map changed,
+requests. Outputs: replies, or AdminError. A wish is answered when it is noted; how far it has come
+is in `ClusterStatus` and `ShowQueue`.
+"""
+
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from typing import Final, NamedTuple
+
+import grpc
+
+from fedq.admin.cluster_answers import DEFAULT_VHOST, ClusterAnswers
+from fedq.admin.messages import text
+from fedq.admin.refusal import AdminError, invalid, not_found
+from fedq.core.ids import FragmentId, NodeId, QueueKey
+from fedq.node.views.overview_types import (
+    FragmentOverview,
+    MemberState,
+    Overview,
+    QueueOverview,
+)
+from fedq.shell.pb import admin_pb2 as pb
+from fedq.wiring.cluster_map.operations import Operation
+from fedq.wiring.cluster_map.operations_moves import DrainNode, MoveFragment, UndrainNode
+
+#: Moves of one plan.
+PLAN_MOVES_MAX: Final = 200
+
+#: Has the map changed within some seconds; raises AdminError if that is refused.
+Change = Callable[[Operation, float], Awaitable[bool]]
+
+
+class Move(NamedTuple):
+    """A fragment that is to be led by another member."""
+
+    queue: QueueKey
+    fragment: FragmentId
+    source: NodeId
+    target: NodeId
+
+
+class Moving:
+    """Has members drained and fragments moved."""
+
+    __slots__ = ("_change", "_cluster", "_overview")
+
+    def __init__(self, overview: Overview, cluster: ClusterAnswers, change: Change) -> None:
+        self._overview = overview
+        self._cluster = cluster
+        self._change = change
+
+    async def drain(self, request: pb.DrainNodeRequest, timeout_s: float) -> pb.DrainNodeReply:
+        """Drains a member."""
+        operation = DrainNode(_node(request.node), request.close_clients)
+        return pb.DrainNodeReply(changed=await self._wish(operation, timeout_s))
+
+    async def undrain(
+        self, request: pb.UndrainNodeRequest, timeout_s: float
+    ) -> pb.UndrainNodeReply:
+        """Undrains a member."""
+        operation = UndrainNode(_node(request.node))
+        return pb.UndrainNodeReply(changed=await self._wish(operation, timeout_s))
+
+    async def move(self, request: pb.MoveFragmentRequest, timeout_s: float) -> pb.MoveFragmentReply:
+        """Has a fragment led by another member, or stay."""
+        fragment = self._fragment(request)
+        if request.node:
+            await self._refuse_full(request.node, timeout_s / 2)
+        operation = MoveFragment(fragment.fragment, NodeId(request.node))
+        changed = await self._wish(operation, timeout_s / 2)
+        return pb.MoveFragmentReply(changed=changed, fragment=fragment.fragment)
+
+    async def rebalance(self, request: pb.RebalanceRequest, timeout_s: float) -> pb.RebalanceReply:
+        """Plans moves by which members lead about as many fragments each, and wishes them."""
+        keys = self._overview.queue_keys()
+        found = (self._overview.queue(key) for key in keys)
+        able = [
+            member.node for member in self._overview.members()
+            if member.state is MemberState.UP and member.drained is None
+        ]  # fmt: skip
+        moves = plan((queue for queue in found if queue is not None), able)
+        reply = pb.RebalanceReply(more=len(moves) > PLAN_MOVES_MAX)
+        for move in moves[:PLAN_MOVES_MAX]:
+            if not request.dry_run:
+                await self._wish(MoveFragment(move.fragment, move.target), timeout_s)
+            queue = pb.QueueName(vhost=move.queue.vhost, name=move.queue.name)
+            planned = pb.PlannedMove(queue=queue, fragment=move.fragment, to=move.target)
+            setattr(planned, "from", move.source)
+            reply.moves.append(planned)
+        return reply
+
+    async def _wish(self, operation: Operation, timeout_s: float) -> bool:
+        try:
+            return await self._change(operation, timeout_s)
+        except AdminError as refusal:
+            if refusal.code is not grpc.StatusCode.ALREADY_EXISTS:
+                raise
+            raise AdminError(grpc.StatusCode.FAILED_PRECONDITION, refusal.text) from refusal
+
+    def _fragment(self, request: pb.MoveFragmentRequest) -> FragmentOverview:
+        if not request.queue.name:
+            raise invalid("the queue's name is empty; give the name of a shared queue")
+        key = QueueKey(request.queue.vhost or DEFAULT_VHOST, request.queue.name)
+        queue = self._overview.queue(key)
+        if queue is None:
+            raise not_found(
+                f"no shared queue '{text(key.name)}' in vhost '{text(key.vhost)}'; `fedq queue "
+                "list` shows those there are"
+            )
+        known = {each.fragment: each for each in queue.fragments}
+        if not request.fragment and len(known) == 1:
+            return queue.fragments[0]
+        fragment = known.get(FragmentId(request.fragment))
+        if fragment is None:
+            there = ", ".join(str(number) for number in sorted(known))
+            raise invalid(f"say which fragment of '{text(key.name)}' it is; there are {there}")
+        return fragment
+
+    async def _refuse_full(self, node: str, timeout_s: float) -> None:
+        """Refuses a member that has no room; whether there is one of that name the map says."""
+        for member in await self._cluster.members(timeout_s):
+            alarms = member.figures.alarms
+            if member.node == node and (alarms.memory or alarms.disk):
+                short = "memory" if alarms.memory else "disk"
+                raise AdminError(
+                    grpc.StatusCode.FAILED_PRECONDITION,
+                    f"node '{node}' is low on {short} and takes nothing in: make room there, or "
+                    "move to another one",
+                )
+
+
+def plan(queues: Iterable[QueueOverview], able: Iterable[NodeId]) -> list[Move]:
+    """Moves to copies in sync, each from a member that leads more to one that leads fewer.
+
+    `able`: the members that are up and not drained. Ends when no two of them between which
+    something can move differ by two.
+    """
+    leads: dict[NodeId, int] = dict.fromkeys(sorted(able), 0)
+    led: dict[NodeId, dict[FragmentId, tuple[QueueKey, tuple[NodeId, ...]]]]
+    led = {node: {} for node in leads}
+    for queue in queues:
+        for each in queue.fragments:
+            if each.primary in leads:
+                leads[each.primary] += 1
+                others = tuple(n for n in each.in_sync if n in leads and n != each.primary)
+                led[each.primary][each.fragment] = (queue.key, others)
+    moves: list[Move] = []
+    while (move := _next_move(leads, led)) is not None:
+        moves.append(move)
+        # Each moves once.
+        del led[move.source][move.fragment]
+        leads[move.source] -= 1
+        leads[move.target] += 1
+    return moves
+
+
+def _next_move(
+    leads: Mapping[NodeId, int],
+    led: Mapping[NodeId, Mapping[FragmentId, tuple[QueueKey, tuple[NodeId, ...]]]],
+) -> Move | None:
+    """The move from whoever leads most to whoever leads least, as far as there are copies."""
+    by_least = sorted(leads, key=lambda node: (leads[node], node))
+    for source in reversed(by_least):
+        for target in by_least:
+            if leads[source] - leads[target] < 2:
+                break
+            for fragment, (queue, others) in led[source].items():
+                if target in others:
+                    return Move(queue, fragment, source, target)
+    return None
+
+
+def _node(name: str) -> NodeId:
+    if not name:
+        raise invalid("node is empty; give the name of a member")
+    return NodeId(name)

@@ -1,0 +1,177 @@
+"""`fedq cluster drain`, `undrain`, `rebalance`, and `fedq queue move-fragment`: planned moves."""
+
+import time
+from typing import Annotated, Final
+
+import typer
+
+from fedq.cli.asking.asker import Asker, asking
+from fedq.cli.asking.endpoint import Endpoint, asking_a_node
+from fedq.cli.terminal.failure import UNWELL, USAGE, CommandError, reporting
+from fedq.cli.terminal.options import JsonOption, QueueArgument, QueueVhostOption
+from fedq.cli.terminal.screen import console, print_json, table
+from fedq.shell.pb import admin_pb2 as pb
+
+#: How often `--wait` asks.
+_ASK_AGAIN_S: Final = 0.2
+
+MemberArgument = Annotated[
+    str, typer.Argument(metavar="NODE", help="Which member.", show_default=False)
+]
+WaitOption = Annotated[
+    float | None,
+    typer.Option(
+        "--wait", metavar="SECONDS", min=0.0, help="Wait so long for it to be done.",
+        show_default=False,
+    ),
+]  # fmt: skip
+
+
+@reporting
+@asking_a_node
+def drain_node(
+    endpoint: Endpoint,
+    member: MemberArgument,
+    close: Annotated[
+        bool,
+        typer.Option("--close", help="Send its clients to other nodes; else they may stay."),
+    ] = False,
+    wait: WaitOption = None,
+    json: JsonOption = False,
+) -> None:
+    """Have other members take what a member holds; it gets nothing new, and no clients.
+
+    Messages that clients have not acknowledged stay with them, and nothing is delivered again.
+    """
+    with asking(endpoint) as asker:
+        request = pb.DrainNodeRequest(node=member, close_clients=close)
+        changed = asker.ask(asker.stub.DrainNode, request).changed
+        left = _wait_until_drained(asker, member, wait)
+    if json:
+        print_json({"changed": changed, "leads": left.leads, "copies": left.copies})
+    else:
+        screen = console()
+        screen.print(f"{member} is {'to be' if changed else 'already'} drained")
+        screen.print(f"left: {left.leads} primaries, {left.copies} copies")
+        screen.print("see `fedq cluster status`; `fedq cluster undrain` undoes it")
+    if wait is not None and left.leads:
+        raise typer.Exit(UNWELL)
+
+
+def _wait_until_drained(asker: Asker, node: str, seconds: float | None) -> pb.Member:
+    """What the member has left, once it holds nothing, or the time is over."""
+    until = time.monotonic() + (seconds or 0.0)
+    while True:
+        status = asker.ask(asker.stub.ClusterStatus, pb.ClusterStatusRequest())
+        found = [member for member in status.members if member.node == node]
+        if not found:
+            raise CommandError(f"{node} is no member any more")
+        member: pb.Member = found[0]
+        if not member.copies or time.monotonic() >= until:
+            return member
+        time.sleep(_ASK_AGAIN_S)
+
+
+@reporting
+@asking_a_node
+def undrain_node(endpoint: Endpoint, member: MemberArgument, json: JsonOption = False) -> None:
+    """Let a member that was drained hold something, and have clients, again."""
+    with asking(endpoint) as asker:
+        changed = asker.ask(asker.stub.UndrainNode, pb.UndrainNodeRequest(node=member)).changed
+    if json:
+        print_json({"changed": changed})
+        return
+    screen = console()
+    screen.print(f"{member} {'may hold something again' if changed else 'was not drained'}")
+    if changed:
+        screen.print("`fedq cluster rebalance` has it lead its share at once")
+
+
+@reporting
+@asking_a_node
+def rebalance(
+    endpoint: Endpoint,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Show the moves, and move nothing.")
+    ] = False,
+    json: JsonOption = False,
+) -> None:
+    """Have members lead about as many fragments each; copies even out by themselves."""
+    with asking(endpoint) as asker:
+        reply = asker.ask(asker.stub.Rebalance, pb.RebalanceRequest(dry_run=dry_run))
+    moves = [
+        {
+            "vhost": move.queue.vhost, "queue": move.queue.name, "fragment": move.fragment,
+            "from": getattr(move, "from"), "to": move.to,
+        }
+        for move in reply.moves
+    ]  # fmt: skip
+    if json:
+        print_json({"moves": moves, "more": reply.more, "dry_run": dry_run})
+        return
+    screen = console()
+    if not moves:
+        screen.print("nothing to move: members lead about as many fragments each")
+        return
+    headings = ("VHOST", "QUEUE", "#FRAGMENT", "FROM", "TO")
+    screen.print(table(headings, [tuple(move.values()) for move in moves]))
+    if reply.more:
+        screen.print("there are more: ask again when these are done")
+    screen.print("nothing was moved" if dry_run else "see `fedq cluster status` for what is left")
+
+
+@reporting
+@asking_a_node
+def move_fragment(
+    endpoint: Endpoint,
+    name: QueueArgument,
+    to: Annotated[
+        str,
+        typer.Option("--to", metavar="NODE", help="Who is to lead it.", show_default=False),
+    ] = "",
+    fragment: Annotated[
+        int,
+        typer.Option(
+            "--fragment",
+            metavar="NUMBER",
+            min=0,
+            help="Which one; needless if there is but one.",
+            show_default=False,
+        ),
+    ] = 0,
+    cancel: Annotated[bool, typer.Option("--cancel", help="It stays where it is.")] = False,
+    vhost: QueueVhostOption = "/",
+    wait: WaitOption = None,
+    json: JsonOption = False,
+) -> None:
+    """Have a fragment of a queue led by another member; what is unacknowledged stays so."""
+    if bool(to) == cancel:
+        raise CommandError("give either --to NODE or --cancel", USAGE)
+    with asking(endpoint) as asker:
+        queue = pb.QueueName(vhost=vhost, name=name)
+        request = pb.MoveFragmentRequest(queue=queue, fragment=fragment, node=to)
+        reply = asker.ask(asker.stub.MoveFragment, request)
+        primary = _wait_until_led(asker, queue, reply.fragment, to, wait)
+    if json:
+        print_json({"fragment": reply.fragment, "changed": reply.changed, "primary": primary})
+    else:
+        done = f"is led by {primary}" if cancel or primary == to else f"is to be led by {to}"
+        console().print(f"fragment {reply.fragment} {done}")
+    if wait is not None and to and primary != to:
+        raise typer.Exit(UNWELL)
+
+
+def _wait_until_led(
+    asker: Asker, queue: pb.QueueName, fragment: int, node: str, seconds: float | None
+) -> str:
+    """Who leads the fragment, once that is the node, or the time is over."""
+    until = time.monotonic() + (seconds or 0.0)
+    while True:
+        request = pb.ShowQueueRequest(vhost=queue.vhost, name=queue.name)
+        found = asker.ask(asker.stub.ShowQueue, request).queue.fragments
+        primaries = [str(each.primary) for each in found if each.fragment == fragment]
+        if not primaries:
+            raise CommandError(f"fragment {fragment} is gone")
+        if primaries[0] == node or time.monotonic() >= until:
+            return primaries[0]
+        time.sleep(_ASK_AGAIN_S)

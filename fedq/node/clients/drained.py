@@ -1,0 +1,31 @@
+"""Where the clients of a drained node should go: to the members that take some (docs/adr/0082)."""
+
+from typing import Final
+
+from fedq.core.ids import NodeId
+from fedq.node.records.state import NodeState
+
+#: What a reply text, a short string, has room for behind the name of its code.
+_TEXT_BYTES_MAX: Final = 220
+
+
+def open_addresses(state: NodeState) -> list[str]:
+    """The AMQP addresses of the other members that are up and take clients, the nearest first."""
+    members = state.map.members
+    found: list[NodeId] = [
+        node for node, member in members.items()
+        if member.up and node != state.me and node not in state.map.drained and member.amqp_address
+    ]  # fmt: skip
+    found.sort(key=lambda node: (members[node].zone != state.settings.zone, node))
+    return [members[node].amqp_address for node in found]
+
+
+def where_to_go(state: NodeState) -> str:
+    """What a client hears that may not be, or stay, at this node: as many addresses as fit."""
+    text = f"node {state.me} is drained: connect to another one"
+    for number, address in enumerate(open_addresses(state)):
+        longer = f"{text}{', ' if number else ': '}{address}"
+        if len(longer.encode()) > _TEXT_BYTES_MAX:
+            break
+        text = longer
+    return text

@@ -1,0 +1,115 @@
+"""Having everybody keep quiet about a fragment before it is handed over (docs/adr/0083).
+
+Inputs: fragments that are to be quiet, or to go on; the others' words. Outputs: `Quiesce` to peers,
+`NodeState.quiet` and `Marks.aloud` for this node's own clients, `Primary.handing_over`.
+
+A silence ends with the primary's word, or with its reign: then everybody goes on by itself. It is
+void once the session with any of those who were asked is another one.
+"""
+
+from typing import Final
+
+from fedq.core.ids import FragmentId, NodeId
+from fedq.core.quiet_messages import Quiesce, Quiesced
+from fedq.core.versions import PLANNED_MOVES
+from fedq.node.records.quiet import Quiet
+from fedq.node.records.roles import Primary
+from fedq.node.records.state import NodeState
+
+#: So long a primary waits for everybody's word.
+QUIET_MS_MAX: Final = 1_000
+
+
+class _Silence:
+    """A fragment about which others have been asked to keep quiet."""
+
+    __slots__ = ("awaited", "number", "reign", "sessions", "until_ms")
+
+    def __init__(
+        self, reign: int, number: int, sessions: dict[NodeId, tuple[int, int]], until_ms: int
+    ) -> None:
+        self.reign = reign
+        self.number = number
+        #: Who was asked, in which session; and who has not answered.
+        self.sessions = sessions
+        self.awaited = dict.fromkeys(sessions)
+        self.until_ms = until_ms
+
+
+class Quiescing:
+    """The silences that this node has asked for."""
+
+    __slots__ = ("_last", "_silences", "state")
+
+    def __init__(self, state: NodeState) -> None:
+        self.state = state
+        #: The number of the last question.
+        self._last = 0
+        self._silences: dict[FragmentId, _Silence] = {}
+
+    @property
+    def fragments(self) -> list[FragmentId]:
+        """The fragments about which others have been asked to keep quiet."""
+        return list(self._silences)
+
+    def is_possible(self) -> bool:
+        """Whether all members know what it means."""
+        return self.state.all_speak(PLANNED_MOVES)
+
+    def begin(self, primary: Primary) -> None:
+        """Asks everybody to keep quiet, unless that was done; nothing is handed out from now on."""
+        state, fragment = self.state, primary.fragment
+        number = fragment.fragment_id
+        if number in self._silences:
+            return
+        self._last += 1
+        primary.handing_over = True
+        sessions = {node: state.peers[node].link.session for node in state.live_peers()}
+        until_ms = state.now_ms + QUIET_MS_MAX
+        self._silences[number] = _Silence(fragment.reign, self._last, sessions, until_ms)
+        state.quiet[number] = Quiet(state.me, self._last)
+        for node in sessions:
+            state.send(node, Quiesce(number, fragment.reign, self._last))
+
+    def is_quiet(self, fragment: FragmentId) -> bool:
+        """Whether all who were asked have said that they keep quiet."""
+        silence = self._silences.get(fragment)
+        return silence is not None and not silence.awaited
+
+    def is_late(self, fragment: FragmentId) -> bool:
+        """Whether somebody has been waited for too long."""
+        silence = self._silences.get(fragment)
+        return silence is not None and self.state.now_ms >= silence.until_ms
+
+    def is_void(self, fragment: FragmentId) -> bool:
+        """Whether somebody who was asked may have forgotten: its session is another one by now."""
+        silence = self._silences.get(fragment)
+        if silence is None:
+            return False
+        return fragment not in self.state.quiet or any(
+            self.state.peers[node].link.session != session
+            for node, session in silence.sessions.items()
+        )
+
+    def on_quiesced(self, sender: NodeId, message: Quiesced) -> None:
+        """A node keeps quiet, as it was asked to."""
+        silence = self._silences.get(message.fragment)
+        if silence is not None and silence.number == message.number:
+            silence.awaited.pop(sender, None)
+
+    def end(self, fragment: FragmentId) -> None:
+        """Ends a silence: all may go on, if this node leads as before; else they do anyhow."""
+        state = self.state
+        silence = self._silences.pop(fragment, None)
+        if silence is None:
+            return
+        primary = state.primaries.get(fragment)
+        if primary is None or primary.fragment.reign != silence.reign:
+            return
+        primary.handing_over = False
+        state.marks.aloud[fragment] = None
+        state.marks.primaries[fragment] = None
+        state.marks.queues[primary.queue] = None
+        for node, session in silence.sessions.items():
+            if state.peers[node].link.session == session:
+                state.send(node, Quiesce(fragment, silence.reign, 0))

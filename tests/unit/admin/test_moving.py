@@ -1,0 +1,188 @@
+"""Drained members and planned moves through the admin service, and on the command line."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+import grpc
+import pytest
+
+from fedq.admin.moving import Move, plan
+from fedq.core.errors import NOT_FOUND, PRECONDITION_FAILED, Refused
+from fedq.core.ids import Epoch, FragmentId, NodeId, QueueKey
+from fedq.node.views.alarm_view import AlarmOverview
+from fedq.node.views.overview_types import FragmentOverview, QueueOverview
+from fedq.shell.pb import admin_pb2 as pb
+from fedq.shell.pb import admin_pb2_grpc
+from fedq.wiring.cluster_map.operations_moves import DrainNode, MoveFragment, UndrainNode
+from tests.unit.admin.served import HandFilled, Served, a_cluster, add_queue, set_member
+from tests.unit.admin.test_adopting import Proposals, proposing
+from tests.unit.cli.command import fedq
+
+A, B, C = NodeId("a"), NodeId("b"), NodeId("c")
+N2 = NodeId("n2")
+ONE = FragmentId(1)
+
+
+def led(number: int, primary: NodeId, *others: NodeId) -> QueueOverview:
+    """A queue in one fragment, with all its copies in sync."""
+    fragment = FragmentOverview(
+        FragmentId(number), primary, others, (primary, *others), Epoch(1), 1
+    )
+    key = QueueKey("/", f"q{number}")
+    return QueueOverview(key, True, False, "", 1 + len(others), (fragment,))
+
+
+def test_a_plan_evens_out_who_leads() -> None:
+    moves = plan([led(number, A, B, C) for number in range(1, 7)], [A, B, C])
+    assert [(move.source, move.target) for move in moves] == [(A, B), (A, C), (A, B), (A, C)]
+    assert len({move.fragment for move in moves}) == 4
+
+
+def test_a_plan_moves_to_copies_in_sync_on_members_that_may_lead() -> None:
+    assert plan([led(1, A, B), led(2, A, B)], [A, B]) == [Move(QueueKey("/", "q1"), ONE, A, B)]
+    assert plan([led(1, A), led(2, A)], [A, B]) == []
+    assert plan([led(1, A, B), led(2, A, B)], [A, C]) == []
+    assert plan([], []) == []
+
+
+def test_a_plan_leaves_what_is_even() -> None:
+    assert plan([led(1, A, B), led(2, B, A), led(3, A, B)], [A, B]) == []
+
+
+@pytest.fixture
+def cluster() -> dict[str, HandFilled]:
+    cluster = a_cluster()
+    add_queue(cluster, "orders", {"n1": (0, 0, 0)})
+    return cluster
+
+
+@pytest.fixture
+def answers() -> list[Any]:
+    """What the map says; to all that comes after that: ok."""
+    return []
+
+
+@pytest.fixture
+def proposals(cluster: dict[str, HandFilled], answers: list[Any]) -> Iterator[Proposals]:
+    with proposing(cluster, answers) as (_, found):
+        yield found
+
+
+@pytest.fixture
+def servers(proposals: Proposals) -> Served:
+    return proposals.servers
+
+
+@pytest.fixture
+def stub(servers: Served) -> Iterator[Any]:
+    with grpc.insecure_channel(servers.address("n1")) as channel:
+        yield admin_pb2_grpc.AdminStub(channel)  # type: ignore[no-untyped-call]
+
+
+def refusal(call: Any, request: object) -> tuple[str, str]:
+    with pytest.raises(grpc.RpcError) as caught:
+        call(request, timeout=5)
+    error: Any = caught.value
+    return error.code().name, error.details()
+
+
+def a_move(**changes: Any) -> pb.MoveFragmentRequest:
+    queue = pb.QueueName(vhost="/", name="orders")
+    return pb.MoveFragmentRequest(**{"queue": queue, "node": "n2", **changes})
+
+
+def test_wishes_are_proposed_as_they_were_made(proposals: Proposals, stub: Any) -> None:
+    assert stub.DrainNode(pb.DrainNodeRequest(node="n2", close_clients=True), timeout=5).changed
+    assert stub.UndrainNode(pb.UndrainNodeRequest(node="n2"), timeout=5).changed
+    assert stub.MoveFragment(a_move(), timeout=5).fragment == 1
+    assert stub.MoveFragment(a_move(fragment=1, node=""), timeout=5).changed
+    assert proposals.proposed == [
+        DrainNode(N2, True), UndrainNode(N2), MoveFragment(ONE, N2), MoveFragment(ONE, NodeId("")),
+    ]  # fmt: skip
+
+
+def test_what_the_map_refuses_is_a_failed_precondition(answers: list[Any], stub: Any) -> None:
+    answers += [Refused(PRECONDITION_FAILED, "no"), Refused(NOT_FOUND, "no member 'x'")]
+    request = pb.DrainNodeRequest(node="n2")
+    assert refusal(stub.DrainNode, request) == ("FAILED_PRECONDITION", "no")
+    assert refusal(stub.DrainNode, request) == ("NOT_FOUND", "no member 'x'")
+
+
+def test_requests_that_name_nothing_are_refused(stub: Any) -> None:
+    for call, request, said in (
+        (stub.DrainNode, pb.DrainNodeRequest(), "node is empty"),
+        (stub.UndrainNode, pb.UndrainNodeRequest(), "node is empty"),
+        (stub.MoveFragment, pb.MoveFragmentRequest(node="n2"), "the queue's name is empty"),
+        (
+            stub.MoveFragment,
+            a_move(fragment=7),
+            "say which fragment of 'orders' it is; there are 1",
+        ),
+        (stub.MoveFragment, a_move(queue=pb.QueueName(name="no")), "no shared queue 'no'"),
+    ):
+        assert said in refusal(call, request)[1]
+
+
+def test_nothing_moves_to_a_member_without_room(
+    cluster: dict[str, HandFilled], proposals: Proposals, stub: Any
+) -> None:
+    full = replace(cluster["n2"].node_overview, alarms=an_alarm(disk=True))
+    cluster["n2"].node_overview = full
+    code, text = refusal(stub.MoveFragment, a_move())
+    assert code == "FAILED_PRECONDITION"
+    assert "node 'n2' is low on disk and takes nothing in: make room there" in text
+    assert not proposals.proposed
+
+
+def an_alarm(*, disk: bool) -> AlarmOverview:
+    return replace(a_cluster()["n2"].node_overview.alarms, disk=disk)
+
+
+def test_the_command_line_says_what_a_drained_member_has_left(
+    cluster: dict[str, HandFilled], servers: Served
+) -> None:
+    set_member(cluster, "n2", drained=False, leads=1, copies=3)
+    at = ("--node", servers.address("n1"))
+    done = fedq("cluster", "drain", "n2", *at)
+    assert done.exit_code == 0
+    assert "left: 1 primaries, 3 copies" in done.out
+    status = fedq("cluster", "status", *at).out
+    assert "n2: drains: 1 primaries and 3 copies are left; clients:" in status
+    set_member(cluster, "n2", drained=True, leads=0, copies=0)
+    status = fedq("cluster", "status", *at).out
+    assert "n2: drained: it holds nothing" in status
+    assert "which are to leave" in status
+    member = fedq("cluster", "status", "--json", *at).value["members"][1]
+    assert (member["drained"], member["clients_are_to_leave"]) == (True, True)
+    assert "may hold something again" in fedq("cluster", "undrain", "n2", *at).out
+
+
+def test_a_wait_that_is_in_vain_has_exit_code_4(
+    cluster: dict[str, HandFilled], servers: Served
+) -> None:
+    set_member(cluster, "n2", drained=False, leads=1, copies=1)
+    at = ("--node", servers.address("n1"))
+    assert fedq("cluster", "drain", "n2", "--wait", "0", *at).exit_code == 4
+    done = fedq("queue", "move-fragment", "orders", "--to", "n2", "--wait", "0", *at)
+    assert done.exit_code == 4
+    assert "fragment 1 is to be led by n2" in done.out
+    assert fedq("queue", "move-fragment", "orders", "--cancel", *at).exit_code == 0
+    assert fedq("queue", "move-fragment", "orders", *at).exit_code == 2
+
+
+def test_a_plan_is_shown_and_carried_out(
+    cluster: dict[str, HandFilled], proposals: Proposals
+) -> None:
+    for overview in cluster.values():
+        overview.queues = {}
+        for number in (1, 2):
+            queue = led(number, NodeId("n1"), N2)
+            overview.queues[queue.key] = queue
+    at = ("--node", proposals.servers.address("n3"))
+    shown = fedq("cluster", "rebalance", "--dry-run", *at)
+    assert "nothing was moved" in shown.out
+    assert not proposals.proposed
+    done = fedq("cluster", "rebalance", "--json", *at).value
+    assert done["moves"] == [{"vhost": "/", "queue": "q1", "fragment": 1, "from": "n1", "to": "n2"}]
+    assert proposals.proposed == [MoveFragment(ONE, N2)]
