@@ -37,6 +37,9 @@ class ClusterAnswers:
         """The cluster at a glance, and what is wrong with it."""
         members = await self.members(timeout_s)
         node, cluster = self._overview.node(), self._overview.cluster()
+        for member in members:
+            member.leads = cluster.leads.get(NodeId(member.node), 0)
+            member.copies = cluster.copies.get(NodeId(member.node), 0)
         return pb.ClusterStatusReply(
             node=node.node,
             leader=node.leader or "",

@@ -115,8 +115,6 @@ def member(overview: MemberOverview, says: pb.NodeFigures | None) -> pb.Member:
         amqp_address=overview.amqp_address,
         figures=says,
         drain=None if overview.drained is None else pb.Drain(closes_clients=overview.drained),
-        leads=overview.leads,
-        copies=overview.copies,
     )
 
 

@@ -5,8 +5,9 @@ requests. Outputs: replies, or AdminError. A wish is answered when it is noted; 
 is in `ClusterStatus` and `ShowQueue`.
 """
 
+import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Mapping
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, TypeAlias
 
 import grpc
 
@@ -26,6 +27,8 @@ from fedq.wiring.cluster_map.operations_moves import DrainNode, MoveFragment, Un
 
 #: Moves of one plan.
 PLAN_MOVES_MAX: Final = 200
+#: Queues that are looked at without a pause.
+_QUEUES_AT_A_TIME: Final = 200
 
 #: Has the map changed within some seconds; raises AdminError if that is refused.
 Change = Callable[[Operation, float], Awaitable[bool]]
@@ -73,19 +76,25 @@ class Moving:
 
     async def rebalance(self, request: pb.RebalanceRequest, timeout_s: float) -> pb.RebalanceReply:
         """Plans moves by which members lead about as many fragments each, and wishes them."""
-        keys = self._overview.queue_keys()
-        found = (self._overview.queue(key) for key in keys)
+        queues: list[QueueOverview] = []
+        for number, key in enumerate(self._overview.queue_keys(), 1):
+            queue = self._overview.queue(key)
+            if queue is not None:
+                queues.append(queue)
+            if number % _QUEUES_AT_A_TIME == 0:
+                # The node serves others meanwhile.
+                await asyncio.sleep(0)
         able = [
             member.node for member in self._overview.members()
             if member.state is MemberState.UP and member.drained is None
         ]  # fmt: skip
-        moves = plan((queue for queue in found if queue is not None), able)
+        moves = plan(queues, able, PLAN_MOVES_MAX + 1)
         reply = pb.RebalanceReply(more=len(moves) > PLAN_MOVES_MAX)
         for move in moves[:PLAN_MOVES_MAX]:
             if not request.dry_run:
                 await self._wish(MoveFragment(move.fragment, move.target), timeout_s)
-            queue = pb.QueueName(vhost=move.queue.vhost, name=move.queue.name)
-            planned = pb.PlannedMove(queue=queue, fragment=move.fragment, to=move.target)
+            name = pb.QueueName(vhost=move.queue.vhost, name=move.queue.name)
+            planned = pb.PlannedMove(queue=name, fragment=move.fragment, to=move.target)
             setattr(planned, "from", move.source)
             reply.moves.append(planned)
         return reply
@@ -130,34 +139,41 @@ class Moving:
                 )
 
 
-def plan(queues: Iterable[QueueOverview], able: Iterable[NodeId]) -> list[Move]:
-    """Moves to copies in sync, each from a member that leads more to one that leads fewer.
+#: The fragments that a node leads and another one has a copy of in sync, with their queues.
+_Between: TypeAlias = dict[tuple[NodeId, NodeId], list[tuple[QueueKey, FragmentId]]]
+
+
+def plan(queues: Iterable[QueueOverview], able: Iterable[NodeId], most: int) -> list[Move]:
+    """Moves to copies in sync, at most so many, each from who leads more to who leads fewer.
 
     `able`: the members that are up and not drained. Ends when no two of them between which
     something can move differ by two.
     """
     leads: dict[NodeId, int] = dict.fromkeys(sorted(able), 0)
-    led: dict[NodeId, dict[FragmentId, tuple[QueueKey, tuple[NodeId, ...]]]]
-    led = {node: {} for node in leads}
+    between: _Between = {}
     for queue in queues:
         for each in queue.fragments:
-            if each.primary in leads:
-                leads[each.primary] += 1
-                others = tuple(n for n in each.in_sync if n in leads and n != each.primary)
-                led[each.primary][each.fragment] = (queue.key, others)
+            if each.primary not in leads:
+                continue
+            leads[each.primary] += 1
+            for other in each.in_sync:
+                if other in leads and other != each.primary:
+                    known = between.setdefault((each.primary, other), [])
+                    known.append((queue.key, each.fragment))
+    for movable in between.values():
+        movable.reverse()
     moves: list[Move] = []
-    while (move := _next_move(leads, led)) is not None:
+    moved: dict[FragmentId, None] = {}
+    while len(moves) < most and (move := _next_move(leads, between, moved)) is not None:
         moves.append(move)
-        # Each moves once.
-        del led[move.source][move.fragment]
+        moved[move.fragment] = None
         leads[move.source] -= 1
         leads[move.target] += 1
     return moves
 
 
 def _next_move(
-    leads: Mapping[NodeId, int],
-    led: Mapping[NodeId, Mapping[FragmentId, tuple[QueueKey, tuple[NodeId, ...]]]],
+    leads: Mapping[NodeId, int], between: _Between, moved: Mapping[FragmentId, None]
 ) -> Move | None:
     """The move from whoever leads most to whoever leads least, as far as there are copies."""
     by_least = sorted(leads, key=lambda node: (leads[node], node))
@@ -165,8 +181,11 @@ def _next_move(
         for target in by_least:
             if leads[source] - leads[target] < 2:
                 break
-            for fragment, (queue, others) in led[source].items():
-                if target in others:
+            movable = between.get((source, target), [])
+            while movable:
+                queue, fragment = movable.pop()
+                # Each moves once.
+                if fragment not in moved:
                     return Move(queue, fragment, source, target)
     return None
 

@@ -164,7 +164,7 @@ def move_fragment(
 def _wait_until_led(
     asker: Asker, queue: pb.QueueName, fragment: int, node: str, seconds: float | None
 ) -> str:
-    """Who leads the fragment, once that is the node, or the time is over."""
+    """Waits until the node leads the fragment, or the time is over; returns who leads it then."""
     until = time.monotonic() + (seconds or 0.0)
     while True:
         request = pb.ShowQueueRequest(vhost=queue.vhost, name=queue.name)

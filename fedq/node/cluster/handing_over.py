@@ -52,7 +52,7 @@ _HEARD_WITHIN_BEATS: Final = 2
 #: A fragment about which not all would keep quiet is left alone for so long.
 _REST_MS: Final = 2_000
 #: Fragments of a drained node that are looked at in a tick.
-_LOOKED_AT_MAX: Final = 256
+_LOOKED_AT_MAX: Final = 64
 
 
 class HandingOver:
@@ -109,11 +109,13 @@ class HandingOver:
             self._go_on_with(fragment)
         is_urgent = state.disk_stalls or state.stopping or len(state.damaged) > 0
         most = HAND_OVERS_IN_FLIGHT_MAX if is_urgent else PLANNED_HAND_OVERS_MAX
+        count = len(under_way)
         for fragment in list(state.primaries) if is_urgent else self._planned():
-            if len(dict.fromkeys((*self._asked, *self.quiescing.fragments))) >= most:
+            if count >= most:
                 return
             if fragment not in under_way:
                 self._go_on_with(fragment)
+                count += fragment in self._asked or self.quiescing.has_begun(fragment)
 
     def _planned(self) -> Iterable[FragmentId]:
         """Fragments that the map wishes elsewhere; of a drained node some at a time."""
@@ -155,9 +157,27 @@ class HandingOver:
         elif target is None:
             self._stay(primary, info)
         elif self._is_hasty(primary) or (
-            self._is_still(primary, info) and self._has_heard(primary, info, target)
+            not self._rests(primary, info)
+            and self._is_still(primary, info)
+            and self._has_heard(primary, info, target)
         ):
             self._ask(primary, info, target)
+
+    def _rests(self, primary: Primary, info: FragmentInfo) -> bool:
+        """Whether the fragment is left alone: some of it would be lost with its primary.
+
+        Looked at before everybody keeps quiet, and when all do: nothing comes in after that.
+        """
+        quiescing, fragment = self.quiescing, info.id
+        if self.state.stopping or not primary.replication.sparing or primary.seen_at:
+            return False
+        if quiescing.has_begun(fragment) and not quiescing.is_quiet(fragment):
+            return False
+        if not _has_alone(primary):
+            return False
+        self._resting[fragment] = self.state.now_ms + _REST_MS
+        self._stay(primary, info)
+        return True
 
     def _is_hasty(self, primary: Primary) -> bool:
         """Whether nothing is waited for: this node cannot serve the fragment, and goes on."""
@@ -311,8 +331,6 @@ class HandingOver:
                 node, state.now_ms, state.settings.backup_stall_ms // 2
             )
         ]
-        if not is_urgent and _has_alone(primary):
-            return None
         if not is_urgent:
             able = [n for n in able if (n not in drained if wished is None else n == wished)]
         if not able:
@@ -412,6 +430,4 @@ class HandingOver:
 def _has_alone(primary: Primary) -> bool:
     """Whether some messages are here alone, since their queue asks for no copies of such."""
     messages = primary.fragment.messages
-    return primary.replication.sparing and count(messages.ranges()) > count(
-        messages.persistent_ranges()
-    )
+    return count(messages.ranges()) > count(messages.persistent_ranges())

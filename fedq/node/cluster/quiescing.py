@@ -71,6 +71,10 @@ class Quiescing:
         for node in sessions:
             state.send(node, Quiesce(number, fragment.reign, self._last))
 
+    def has_begun(self, fragment: FragmentId) -> bool:
+        """Whether others have been asked to keep quiet about the fragment."""
+        return fragment in self._silences
+
     def is_quiet(self, fragment: FragmentId) -> bool:
         """Whether all who were asked have said that they keep quiet."""
         silence = self._silences.get(fragment)

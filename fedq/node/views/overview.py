@@ -96,8 +96,13 @@ class NodeView:
         state = self._state
         unavailable = short = 0
         alone: dict[NodeId, int] = {}
+        leads: dict[NodeId, int] = {}
+        copies: dict[NodeId, int] = {}
         members, tally = self.members(), AwaitedTally(state)
         for info in state.map.fragments.values():
+            leads[info.primary] = leads.get(info.primary, 0) + 1
+            for node in info.copies:
+                copies[node] = copies.get(node, 0) + 1
             hot = state.map.hot_copies(info)
             wanted = min(state.map.queues[info.queue].replicas, len(state.map.up_zones()))
             if info.primary not in hot:
@@ -119,18 +124,14 @@ class NodeView:
             alone=tuple(sorted(alone.items())),
             awaited=tally.found(),
             moves=len(state.map.moves),
+            leads=leads,
+            copies=copies,
         )
 
     def members(self) -> tuple[MemberOverview, ...]:
         """All members without totals, ordered by node."""
         state = self._state
         members = []
-        leads: dict[NodeId, int] = {}
-        copies: dict[NodeId, int] = {}
-        for info in state.map.fragments.values():
-            leads[info.primary] = leads.get(info.primary, 0) + 1
-            for node in info.copies:
-                copies[node] = copies.get(node, 0) + 1
         for node in sorted({**state.settings.peers, **state.map.members}):
             known = state.map.members.get(node)
             if known is None:
@@ -148,8 +149,6 @@ class NodeView:
                     known.peer_address,
                     known.amqp_address,
                     state.map.drained.get(node),
-                    leads.get(node, 0),
-                    copies.get(node, 0),
                 )
             )
         return tuple(members)

@@ -11,8 +11,8 @@ Invariants:
   `queue_keys` and `cluster`, which walk over the queues once without building anything per queue.
 """
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from enum import Enum
 from typing import Generic, NamedTuple, Protocol, TypeVar
 
@@ -105,9 +105,6 @@ class MemberOverview:
     amqp_address: str
     #: Whether it is drained, and if so whether its clients are to leave.
     drained: bool | None = None
-    #: Fragments that it leads, and copies that it holds, these among them.
-    leads: int = 0
-    copies: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,6 +127,9 @@ class ClusterOverview:
     awaited: tuple[Awaited, ...] = ()
     #: Fragments that are to be led by another node.
     moves: int = 0
+    #: How many fragments each node leads, and how many copies it holds, these among them.
+    leads: Mapping[NodeId, int] = field(default_factory=dict)
+    copies: Mapping[NodeId, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

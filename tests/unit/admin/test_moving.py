@@ -34,20 +34,26 @@ def led(number: int, primary: NodeId, *others: NodeId) -> QueueOverview:
 
 
 def test_a_plan_evens_out_who_leads() -> None:
-    moves = plan([led(number, A, B, C) for number in range(1, 7)], [A, B, C])
+    moves = plan([led(number, A, B, C) for number in range(1, 7)], [A, B, C], 99)
     assert [(move.source, move.target) for move in moves] == [(A, B), (A, C), (A, B), (A, C)]
     assert len({move.fragment for move in moves}) == 4
 
 
 def test_a_plan_moves_to_copies_in_sync_on_members_that_may_lead() -> None:
-    assert plan([led(1, A, B), led(2, A, B)], [A, B]) == [Move(QueueKey("/", "q1"), ONE, A, B)]
-    assert plan([led(1, A), led(2, A)], [A, B]) == []
-    assert plan([led(1, A, B), led(2, A, B)], [A, C]) == []
-    assert plan([], []) == []
+    assert plan([led(1, A, B), led(2, A, B)], [A, B], 99) == [Move(QueueKey("/", "q1"), ONE, A, B)]
+    assert plan([led(1, A), led(2, A)], [A, B], 99) == []
+    assert plan([led(1, A, B), led(2, A, B)], [A, C], 99) == []
+    assert plan([], [], 99) == []
+
+
+def test_a_plan_is_no_longer_than_is_asked() -> None:
+    queues = [led(number, A, B) for number in range(1, 9)]
+    assert len(plan(queues, [A, B], 99)) == 4
+    assert len(plan(queues, [A, B], 3)) == 3
 
 
 def test_a_plan_leaves_what_is_even() -> None:
-    assert plan([led(1, A, B), led(2, B, A), led(3, A, B)], [A, B]) == []
+    assert plan([led(1, A, B), led(2, B, A), led(3, A, B)], [A, B], 99) == []
 
 
 @pytest.fixture
@@ -135,6 +141,15 @@ def test_nothing_moves_to_a_member_without_room(
     assert not proposals.proposed
 
 
+def drain(cluster: dict[str, HandFilled], closing: bool, leads: int, copies: int) -> None:
+    """Has n2 drained in every node's map, with so much left."""
+    set_member(cluster, "n2", drained=closing)
+    for overview in cluster.values():
+        overview.cluster_overview = replace(
+            overview.cluster_overview, leads={N2: leads}, copies={N2: copies}
+        )
+
+
 def an_alarm(*, disk: bool) -> AlarmOverview:
     return replace(a_cluster()["n2"].node_overview.alarms, disk=disk)
 
@@ -142,14 +157,14 @@ def an_alarm(*, disk: bool) -> AlarmOverview:
 def test_the_command_line_says_what_a_drained_member_has_left(
     cluster: dict[str, HandFilled], servers: Served
 ) -> None:
-    set_member(cluster, "n2", drained=False, leads=1, copies=3)
+    drain(cluster, False, 1, 3)
     at = ("--node", servers.address("n1"))
     done = fedq("cluster", "drain", "n2", *at)
     assert done.exit_code == 0
     assert "left: 1 primaries, 3 copies" in done.out
     status = fedq("cluster", "status", *at).out
     assert "n2: drains: 1 primaries and 3 copies are left; clients:" in status
-    set_member(cluster, "n2", drained=True, leads=0, copies=0)
+    drain(cluster, True, 0, 0)
     status = fedq("cluster", "status", *at).out
     assert "n2: drained: it holds nothing" in status
     assert "which are to leave" in status
@@ -161,7 +176,7 @@ def test_the_command_line_says_what_a_drained_member_has_left(
 def test_a_wait_that_is_in_vain_has_exit_code_4(
     cluster: dict[str, HandFilled], servers: Served
 ) -> None:
-    set_member(cluster, "n2", drained=False, leads=1, copies=1)
+    drain(cluster, False, 1, 1)
     at = ("--node", servers.address("n1"))
     assert fedq("cluster", "drain", "n2", "--wait", "0", *at).exit_code == 4
     done = fedq("queue", "move-fragment", "orders", "--to", "n2", "--wait", "0", *at)
