@@ -11,7 +11,7 @@ import sys
 import time
 from collections.abc import Callable
 from functools import partial
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import uvloop
 
@@ -25,9 +25,6 @@ from fedq.cli.terminal.failure import USAGE, CommandError
 from fedq.compiled import survey
 from fedq.core.errors import NodeFailure
 from fedq.core.ids import ConnectionId, QueueKey
-from fedq.http.api.call import Served
-from fedq.http.metrics.samples import Sources
-from fedq.http.ports import HttpPorts
 from fedq.node.cluster.proposals import Result
 from fedq.node.containment.setting_aside import Aside
 from fedq.node.node import Node
@@ -44,6 +41,9 @@ from fedq.shell.node_settings import memory_bytes
 from fedq.shell.raft.journal import RaftStorageError
 from fedq.shell.runner import NodeRunner
 from fedq.wiring.cluster_map.operations import Operation
+
+if TYPE_CHECKING:
+    from fedq.http.ports import HttpPorts
 
 _READ_BYTES: Final = 4_096
 #: So often, in seconds, it is said of signals that they change nothing.
@@ -77,22 +77,13 @@ async def _serve(config: NodeConfig, stop_with_stdin: bool) -> int:
     try:
         await runner.start()
     except ConfigError as error:
-        await http.stop()
+        await _stop_http(http)
         raise CommandError(str(error), USAGE) from error
     except (NodeFailure, RaftStorageError) as error:
-        await http.stop()
+        await _stop_http(http)
         raise CommandError(str(error)) from error
-    node = runner.node
-    await http.start(
-        Sources(overview(node), MetricView(node), runner.turn_times),
-        Served(
-            config,
-            overview(node),
-            answers[0],
-            partial(StreamLogins, StreamView(node)),
-            {f"amqp.listen[{index}]": port for index, port in enumerate(runner.bound_ports.amqp)},
-        ),
-    )
+    if http is not None:
+        await _start_http(http, config, runner, answers[0])
     # Here and not in the runner: this process is the node's own, others may be somebody else's.
     settle_collector()
     settle_allocator(memory_bytes(config))
@@ -101,14 +92,42 @@ async def _serve(config: NodeConfig, stop_with_stdin: bool) -> int:
         try:
             return await runner.wait()
         finally:
-            await http.stop()
+            await _stop_http(http)
 
 
-def _bind_http(config: NodeConfig) -> HttpPorts:
+# --- HTTP, whose modules cost 20 MiB and are imported by nodes that have such a port --------------
+
+
+def _bind_http(config: NodeConfig) -> "HttpPorts | None":
+    """The HTTP ports, bound; None: there are none."""
+    if config.http is None and config.metrics is None:
+        return None
+    from fedq.http.ports import HttpPorts
+
     try:
         return HttpPorts(config)
     except ConfigError as error:
         raise CommandError(str(error), USAGE) from error
+
+
+async def _start_http(
+    http: "HttpPorts", config: NodeConfig, runner: NodeRunner, answers: Answers
+) -> None:
+    from fedq.http.api.call import Served
+    from fedq.http.metrics.samples import Sources
+
+    node = runner.node
+    ports = {f"amqp.listen[{index}]": port for index, port in enumerate(runner.bound_ports.amqp)}
+    logins = partial(StreamLogins, StreamView(node))
+    await http.start(
+        Sources(overview(node), MetricView(node), runner.turn_times),
+        Served(config, overview(node), answers, logins, ports),
+    )
+
+
+async def _stop_http(http: "HttpPorts | None") -> None:
+    if http is not None:
+        await http.stop()
 
 
 class _HangUps:

@@ -19,8 +19,8 @@ from fedq.amqp.handshake import PROTOCOL_HEADER
 from fedq.amqp.methods import decode_method, encode_method
 from fedq.amqp.spec import FRAME_BODY, FRAME_HEADER, FRAME_METHOD
 from fedq.amqp.values import FieldTable, TableValue
-from fedq.core.errors import ACCESS_REFUSED, NOT_ALLOWED, NOT_FOUND
-from fedq.core.limits import HTTP_CLIENTS_MAX
+from fedq.core.errors import ACCESS_REFUSED, NOT_ALLOWED, NOT_FOUND, ConnectionViolation
+from fedq.core.limits import FRAME_BYTES_MAX, HTTP_CLIENTS_MAX
 from fedq.http.bounds import HTTP_AMQP_S
 from fedq.http.refusal import HttpRefusal, bad_request, not_allowed, unavailable
 from fedq.shell.config.values import NodeConfig, is_wildcard
@@ -74,7 +74,7 @@ class Brokers:
                         await broker.say_goodbye()
                     finally:
                         writer.close()
-            except (OSError, EOFError, TimeoutError) as error:
+            except (OSError, EOFError, TimeoutError, ConnectionViolation) as error:
                 raise unavailable(_LOST) from error
 
     async def _connect(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
@@ -83,7 +83,9 @@ class Brokers:
             takes_passwords = tls is None or tls.authority is None or not tls.certificate_required
             if not key.startswith("amqp") or not takes_passwords:
                 continue
-            host = "127.0.0.1" if is_wildcard(listener.host) else listener.host
+            host = listener.host
+            if is_wildcard(host):
+                host = "::1" if ":" in host else "127.0.0.1"
             context = None
             if tls is not None:
                 # The other end is this process, whatever its certificate calls it.
@@ -206,7 +208,10 @@ class Broker:
 
     async def _frame(self) -> tuple[int, bytes]:
         head = await self._reader.readexactly(_HEAD_BYTES)
-        payload = await self._reader.readexactly(int.from_bytes(head[3:], "big") + 1)
+        size = int.from_bytes(head[3:], "big")
+        if size > FRAME_BYTES_MAX:
+            raise unavailable(_LOST)
+        payload = await self._reader.readexactly(size + 1)
         return head[0], payload[:-1]
 
 
