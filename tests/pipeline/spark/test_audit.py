@@ -226,7 +226,7 @@ def stopped(channel: BlockingChannel, stream: str) -> bool:
 def test_a_primary_that_is_killed_right_after_a_confirm_refutes_nothing(
     spark: Driver, tmp_path: Path
 ) -> None:
-    """What it had no time to write nobody else has: P1 is open, and the other three are not."""
+    """What it had no time to write nobody else has: that is undecided."""
     with Cluster(tmp_path / "nodes") as cluster:
         connection = connect(cluster.nodes["a"].amqp)
         arguments = {"x-fedq-replicas": 3}
@@ -255,5 +255,5 @@ def test_a_primary_that_is_killed_right_after_a_confirm_refutes_nothing(
         found = spark.run("audit", options=options, place=str(tmp_path / "out"))
         connection.close()
     assert found["findings"] == []
-    assert found["undecided"] > 0
-    assert found["verdicts"]["P1"] == "open"
+    # Unless the node was so slow to die that it wrote all.
+    assert found["verdicts"]["P1"] == ("open" if found["undecided"] else "kept")
