@@ -94,6 +94,12 @@ def audit_trace(
         screen.print(table(("PROMISE", "", "VERDICT", "#JUDGED", "#FINDINGS"), rows))
         for each in found.findings[:_TOLD]:
             screen.print(f"{each.promise} {each.queue}, {each.name}: {each.text}", soft_wrap=True)
+        if found.undecided:
+            screen.print(
+                f"undecided: {found.undecided:,} confirmed publishes, as a process ended that may "
+                "have had no time to write what it saw of them",
+                soft_wrap=True,
+            )
         screen.print(f"look at {shown(plan.directory / PAGE)}", soft_wrap=True)
     if found.is_refuted:
         raise typer.Exit(UNWELL)

@@ -81,7 +81,8 @@ class _Round:
         state.work.spend(_LOOK_WORK)
         primary = state.primaries.get(identity)
         known = primary.fragment.publishers if primary is not None else None
-        if primary is None or known is None:
+        if primary is None or known is None or not known.bytes_held:
+            # The next one that publishes under a name brings it back.
             state.named.pop(identity, None)
             return
         self._forget(primary, known.old_names(self._before_ms, _FORGET_MAX))

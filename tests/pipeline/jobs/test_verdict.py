@@ -25,6 +25,8 @@ def test_a_promise_is_kept_only_where_it_was_judged_on_all_there_was() -> None:
         assert replace(KEPT, coverage=holed).of("P1") == "open"
         # What is there refutes, whatever else is missing.
         assert replace(REFUTED, coverage=holed).of("P2") == "refuted"
+    unsure = replace(KEPT, undecided=1)
+    assert (unsure.of("P1"), unsure.of("P2"), unsure.is_refuted) == ("open", "kept", False)
     assert (REFUTED.is_refuted, KEPT.is_refuted) == (True, False)
 
 
@@ -42,6 +44,7 @@ def test_the_page_names_messages_and_says_what_is_missing() -> None:
     assert "fragment 3, 2.17" in found
     assert "These promises were broken" in found
     assert "Nothing refutes a promise." in html_of(page_of("t", KEPT, 0.0))
+    assert "so P1 is open" in html_of(page_of("t", replace(KEPT, undecided=1), 0.0))
     holed = replace(KEPT, coverage=replace(COVERAGE, lost_events=3))
     assert "nothing is proved either" in html_of(page_of("t", holed, 0.0))
     empty = replace(KEPT, coverage=Coverage(0, 0, (), 0, 0, 0), activity=())

@@ -6,10 +6,10 @@ from typing import Any
 
 from fedq.core.trace_records import STOPPED, decode
 from tests.integration.harness import Cluster
-from tests.integration.stock import PERSISTENT, BlockingChannel, pika
+from tests.integration.stock import PERSISTENT, BlockingChannel, connect, pika
 from tests.integration.waiting import until
-from tests.pipeline.jobs.histories import NODES, PLANTS, Event, Finding, history, judged
-from tests.pipeline.spark.conftest import Driver
+from tests.pipeline.jobs.histories import BEGIN_MS, NODES, PLANTS, Event, Finding, history, judged
+from tests.pipeline.spark.conftest import Driver, urls
 from tests.pipeline.spark.test_streaming import declare
 
 HEAD = ("node", "incarnation", "batch", "place", "true_ms")
@@ -50,6 +50,88 @@ def test_what_is_right_is_kept_and_what_is_missing_leaves_it_open(spark: Driver)
     holed = [event for event in events if (event["node"], event["batch"]) != ("a", 2)]
     coverage = spark.run("survey", events=[*holed, gap])
     assert (coverage["lost_events"], coverage["missing_batches"]) == (7, 1)
+
+
+def of_a_node_that_was_killed() -> list[Event]:
+    """Node b leads a fragment, and is killed: what it saw at last it had no time to write.
+
+    Publishes 1 and 2 are there; it acknowledged 1 as its consumer's node, too. Number 3 was
+    confirmed, and delivered by the next primary, but nobody says where it is. Number 4 comes long
+    after, is confirmed, and in no queue.
+    """
+    base = 1 << 40
+    channel: dict[str, Any] = {"connection": 3, "channel": 1}
+    queue: dict[str, Any] = {"vhost": "/", "queue": "q", "fragment": 5}
+    first, second = {**queue, "reign": 1}, {**queue, "reign": 2}
+    shown = [[base + 2, base + 3]]
+
+    def told(node: str, at_ms: int, kind: str, incarnation: int = 1, **fields: Any) -> Event:
+        return {"node": node, "incarnation": incarnation, "kind": kind, "ms": BEGIN_MS + at_ms,
+                **fields}  # fmt: skip
+
+    def published(number: int, at_ms: int, **where: Any) -> list[Event]:
+        numbers = [[number, number]]
+        return [
+            told("a", at_ms, "routed", sequences=numbers, numbers=numbers, **channel, **where),
+            told("a", at_ms + 10, "confirmed", sequences=numbers, **channel),
+        ]
+
+    def enqueued(number: int, at_ms: int) -> Event:
+        places = [[base + number, base + number]]
+        return told("b", at_ms, "enqueued", numbers=[[number, number]], positions=places,
+                    origin="a", origin_incarnation=1, **first)  # fmt: skip
+
+    events = [
+        *(told(node, 0, "started") for node in "abc"),
+        told("b", 1, "leads", **first), told("b", 2, "standing", **first),
+        *published(1, 30_000, **first), enqueued(1, 30_005),
+        *published(2, 31_000, **first), enqueued(2, 31_005),
+        *published(3, 31_950, **first),
+        told("c", 34_000, "leads", **second),
+        told("c", 34_001, "standing", positions=[[base + 2, base + 3]], amount=2, **second),
+        told("b", 36_000, "started", 2),
+        told("c", 40_000, "delivered", positions=shown, consumer="x", tags=[[1, 2]],
+             connection=4, channel=1, **second),
+        *published(4, 60_000, **second),
+        told("c", 90_000, "standing", positions=[[base + 2, base + 3]], amount=2, **second),
+        *(told(node, 99_000, "stopped", 2 if node == "b" else 1) for node in "abc"),
+    ]  # fmt: skip
+    for place, event in enumerate(events):
+        event |= {"batch": 1, "place": place}
+    return events
+
+
+def test_what_a_process_had_no_time_to_write_is_undecided(spark: Driver) -> None:
+    """Before, P1 was refuted of a healthy cluster one of whose nodes was killed."""
+    events = of_a_node_that_was_killed()
+    verdict = spark.run("judge", events=events)
+    assert found_in(verdict) == [Finding("P1", "confirmed, in no queue", 5, -1)]
+    assert " as publish 4 of channel 1 of connection 3 at a" in verdict["findings"][0]["text"]
+    assert verdict["undecided"] == 2
+    healthy = [event for event in events if event.get("sequences") != [[4, 4]]]
+    verdict = spark.run("judge", events=healthy)
+    assert (verdict["findings"], verdict["undecided"]) == ([], 2)
+    assert verdict["verdicts"]["P1"] == "open"
+    assert verdict["verdicts"]["P2"] == "kept"
+    # Had it ended with a word, all of that were findings.
+    at_ms = BEGIN_MS + 33_000
+    word = {"node": "b", "incarnation": 1, "kind": "stopped", "ms": at_ms, "batch": 1, "place": 999}
+    verdict = spark.run("judge", events=[*healthy, word])
+    assert found_in(verdict) == [
+        Finding("P1", "confirmed, in no queue", 5, -1),
+        Finding("P1", "confirmed, never delivered", 5, (1 << 40) + 1),
+    ]
+    assert verdict["undecided"] == 0
+
+
+def test_a_primary_that_nobody_heard_of_leaves_its_publishes_undecided(spark: Driver) -> None:
+    """It led for a moment, between two others, and its node never came back."""
+    events = of_a_node_that_was_killed()
+    for event in events:
+        if event.get("sequences") == [[4, 4]] and event["kind"] == "routed":
+            event["reign"] = 3
+    verdict = spark.run("judge", events=events)
+    assert (verdict["findings"], verdict["undecided"]) == ([], 3)
 
 
 def body_of(events: list[Event]) -> bytes:
@@ -139,3 +221,39 @@ def stopped(channel: BlockingChannel, stream: str) -> bool:
         told |= {batch.head.node for each in batch.events if each.kind == STOPPED}
     channel.cancel()
     return len(told) == 3
+
+
+def test_a_primary_that_is_killed_right_after_a_confirm_refutes_nothing(
+    spark: Driver, tmp_path: Path
+) -> None:
+    """What it had no time to write nobody else has: that is undecided."""
+    with Cluster(tmp_path / "nodes") as cluster:
+        connection = connect(cluster.nodes["a"].amqp)
+        arguments = {"x-fedq-replicas": 3}
+        connection.channel().queue_declare("audited", durable=True, arguments=arguments)
+        cluster.ask("trace", "start", "real", "--vhost", "/", "--queue", "audited")
+        connection.close()
+        cluster.wait_whole("audited")
+        primary = cluster.primary_of("audited")
+        other = next(name for name in cluster.nodes if name != primary)
+        connection = connect(cluster.nodes[other].amqp)
+        channel = connection.channel()
+        channel.confirm_delivery()
+        for number in range(50):
+            # Each returns when it is confirmed.
+            channel.basic_publish("", "audited", b"%d" % number, PERSISTENT)
+        cluster.kill(primary)
+        channel.basic_publish("", "audited", b"after", PERSISTENT)
+        got = 0
+        while got < 51:
+            method, _, _ = channel.basic_get("audited", auto_ack=True)
+            got += method is not None
+        cluster.restart(primary)
+        cluster.ask("trace", "stop", "real")
+        until("all nodes have written", lambda: stopped(channel, "fedq.trace.real"))
+        options = {"url": urls(cluster), "stream": "fedq.trace.real"}
+        found = spark.run("audit", options=options, place=str(tmp_path / "out"))
+        connection.close()
+    assert found["findings"] == []
+    # Unless the node was so slow to die that it wrote all.
+    assert found["verdicts"]["P1"] == ("open" if found["undecided"] else "kept")

@@ -24,6 +24,7 @@ from fedq.pipeline.jobs.audit.events import events_of, strangers_in
 from fedq.pipeline.jobs.audit.page import JOB, page_of
 from fedq.pipeline.jobs.audit.ranges import with_process
 from fedq.pipeline.jobs.audit.rules import (
+    UNDECIDED,
     Tolerance,
     acknowledged_and_back,
     confirmed_and_lost,
@@ -31,6 +32,7 @@ from fedq.pipeline.jobs.audit.rules import (
     delivered_twice,
     deliveries_of,
     enqueued_out_of_order,
+    missing_in,
     publishes_of,
 )
 from fedq.pipeline.jobs.audit.verdict import PROMISES, Coverage, Finding, Verdict
@@ -86,30 +88,38 @@ def judge(events: DataFrame, tolerance: Tolerance, watch: Watch) -> tuple[list[F
         coverage, judged = survey(events)
         watch.report(Progress(f"judging {coverage.events:,} events"))
         watch.check()
-        found = refutations(events, tolerance, coverage.end_ms).persist()
+        publishes = publishes_of(events)
+        # Few, as a rule, and looked at more than once.
+        missing = missing_in(events, publishes, tolerance, coverage.end_ms).persist()
+        found = refutations(events, publishes, missing, tolerance).persist()
         rules = found.groupBy("promise", "rule").agg(count(lit(1))).orderBy("promise", "rule")
         by_rule = [(str(row[0]), str(row[1]), int(row[2])) for row in rules.collect()]
+        undecided = {rule: number for promise, rule, number in by_rule if promise == UNDECIDED}
+        by_rule = [each for each in by_rule if each[0] != UNDECIDED]
         findings: list[Finding] = []
         if by_rule:
-            first = found.orderBy("ms", "promise", "fragment", "position").limit(FINDINGS_MAX)
+            sure = found.where(col("promise") != UNDECIDED)
+            first = sure.orderBy("ms", "promise", "fragment", "position").limit(FINDINGS_MAX)
             findings = [Finding(*row) for row in first.collect()]
         found.unpersist()
+        missing.unpersist()
         counts = dict.fromkeys(PROMISES, 0)
         for promise, _, number in by_rule:
             counts[promise] += number
         return findings, Verdict(
             coverage, judged, counts, {rule: number for _, rule, number in by_rule},
-            tuple(findings[:_TOLD_MAX]), _activity(events, coverage),
+            tuple(findings[:_TOLD_MAX]), _activity(events, coverage), sum(undecided.values()),
         )  # fmt: skip
     finally:
         events.unpersist()
 
 
-def refutations(events: DataFrame, tolerance: Tolerance, end_ms: int) -> DataFrame:
-    """The findings of all rules."""
-    publishes = publishes_of(events)
+def refutations(
+    events: DataFrame, publishes: DataFrame, missing: DataFrame, tolerance: Tolerance
+) -> DataFrame:
+    """The findings of all rules; `missing`: what P1 concludes from (`missing_in`)."""
     deliveries = deliveries_of(events)
-    found = confirmed_and_lost(events, publishes, tolerance, end_ms)
+    found = confirmed_and_lost(events, missing, tolerance)
     for further in (
         delivered_twice(deliveries, tolerance),
         acknowledged_and_back(events, deliveries, tolerance),

@@ -25,6 +25,7 @@ def page_of(name: str, found: Verdict, now_s: float) -> Page:
         Fact(whole(len(covered.nodes)), "nodes"),
         Fact(whole(covered.lost_events), "events lost", not covered.lost_events),
         Fact(whole(covered.missing_batches), "batches missing", not covered.missing_batches),
+        Fact(whole(found.undecided), "publishes undecided", not found.undecided),
     ]
     text = "No events."
     if covered.events:
@@ -46,6 +47,11 @@ def _conclusion(found: Verdict) -> str:
         return "These promises were broken by the messages below."
     if not found.coverage.is_whole:
         return "Nothing refutes a promise; as events are missing, nothing is proved either."
+    if found.undecided:
+        return (
+            "Nothing refutes a promise. What became of some confirmed publishes was not written "
+            "any more by a process that ended without a word, so P1 is open."
+        )
     return "Nothing refutes a promise."
 
 

@@ -6,6 +6,7 @@ others conclude from what is there. Clocks of two nodes are compared with a tole
 what one process saw is ordered by itself.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -27,17 +28,19 @@ from pyspark.sql.functions import max as max_of
 from pyspark.sql.functions import min as min_of
 
 from fedq.pipeline.jobs.audit.ranges import each_of, out_of_order, pairs_of
+from fedq.pipeline.jobs.audit.unheard import OF_PRIMARY, parted, unheard_in
 
 FINDING: Final = (
     "promise", "rule", "vhost", "queue", "fragment", "position", "node", "ms", "text",
 )  # fmt: skip
+#: By what it is told whether something that is missing was seen and not written.
+_DOUBTS: Final = ("begin_ms", "end_ms", "said_by", "routed_reign")
+#: In the place of a promise: what concludes from something that is missing, and may be wrong.
+UNDECIDED: Final = "undecided"
 #: A message: in the cluster, or for a process's own queues, with that process.
 _MESSAGE: Final = ["owner", "fragment", "position"]
 _ORDER: Final = ["batch", "place"]
 _GONE: Final = ("delivered", "dropped", "dead_lettered", "acked", "settled")
-_OF_PRIMARY: Final = (
-    "enqueued", "refused", "settled", "released", "dead_lettered", "dropped", "leads", "standing",
-)  # fmt: skip
 #: What no finding tells.
 _DROPPED: Final = (
     "positions", "redelivered", "numbers", "sequences", "tags", "from_positions", "at",
@@ -81,15 +84,16 @@ def publishes_of(events: DataFrame) -> DataFrame:
     routed = events.where((col("kind") == "routed") & col("from_positions").isNull()).select(
         "process", "connection", "channel", "owner", "vhost", "queue", "fragment", "node",
         "sequences", "numbers", "positions", col("ms").alias("routed_ms"),
+        col("reign").alias("routed_reign"),
     )  # fmt: skip
     numbered = pairs_of(routed, "sequences", "numbers", ("sequence", "number"))
     enqueued = events.where(col("kind") == "enqueued").select(
         concat(col("origin"), lit("#"), col("origin_incarnation")).alias("process"),
-        "fragment", "numbers", "positions", "reign", "batch", "place",
+        "fragment", "numbers", "positions", "reign", "batch", "place", "ms",
     )  # fmt: skip
     got = pairs_of(enqueued, "numbers", "positions", ("number", "position"))
     got = got.groupBy("process", "fragment", "number").agg(
-        max_of(struct("position", "reign", "batch", "place")).alias("got")
+        max_of(struct("position", "reign", "batch", "place", "ms")).alias("got")
     )
     found = numbered.join(got, ["process", "fragment", "number"], "left")
     # A process's own queues have positions at once.
@@ -97,20 +101,24 @@ def publishes_of(events: DataFrame) -> DataFrame:
                    ("sequence", "position"))  # fmt: skip
     own = own.withColumn("got", struct(
         "position", lit(0).cast("bigint").alias("reign"), lit(0).cast("bigint").alias("batch"),
-        lit(0).alias("place"),
+        lit(0).alias("place"), col("routed_ms").alias("ms"),
     )).withColumn("number", lit(None).cast("bigint"))  # fmt: skip
     columns = [
         "process", "connection", "channel", "sequence", "owner", "vhost", "queue", "fragment",
-        "node", "number", "routed_ms", "got",
+        "node", "number", "routed_ms", "routed_reign", "got",
     ]  # fmt: skip
     both = found.select(columns).unionByName(own.select(columns))
     return both.withColumn("position", col("got.position"))
 
 
-def confirmed_and_lost(
+def missing_in(
     events: DataFrame, publishes: DataFrame, tolerance: Tolerance, end_ms: int
 ) -> DataFrame:
-    """P1: confirmed, and in no queue; or in a queue, never delivered, and not there any more."""
+    """P1: confirmed, and in no queue; or in a queue, never delivered, and not there any more.
+
+    Findings, if nobody has seen the event that is missing (`confirmed_and_lost`), with the columns
+    _DOUBTS: it would have been seen between `begin_ms` and `end_ms`, and not by `said_by`.
+    """
     told = events.where((col("kind") == "confirmed") & (col("ms") <= end_ms - tolerance.settle_ms))
     confirmed = each_of(told, "sequences", "sequence").select(
         "process", "connection", "channel", "sequence", "ms"
@@ -143,14 +151,34 @@ def confirmed_and_lost(
         .join(gone, _MESSAGE, "left_anti")
         .join(there, _MESSAGE, "left_anti")
     )
+    # Nobody says that one is missing in all queues.
+    never = never.withColumns(
+        {"begin_ms": col("routed_ms"), "end_ms": col("ms"), "said_by": lit("")}
+    )
+    lost = lost.withColumns({
+        "begin_ms": col("got.ms"), "end_ms": col("standing_ms"), "said_by": col("standing_by"),
+        "routed_reign": lit(0).cast("bigint"),
+    })  # fmt: skip
     return _findings(never, "P1", "confirmed, in no queue", concat(
         lit("confirmed at "), _time("ms"), lit(" as publish "), _publish(),
         lit(", and taken by no queue"),
-    )).unionByName(_findings(lost, "P1", "confirmed, never delivered", concat(
+    ), _DOUBTS).unionByName(_findings(lost, "P1", "confirmed, never delivered", concat(
         lit("confirmed at "), _time("ms"), lit(" as publish "), _publish(),
         lit("; it was never delivered, dropped or settled, and the queue had it no more at "),
         _time("standing_ms"),
-    )))  # fmt: skip
+    ), _DOUBTS))  # fmt: skip
+
+
+def confirmed_and_lost(events: DataFrame, missing: DataFrame, tolerance: Tolerance) -> DataFrame:
+    """P1: the findings of what is missing, and what is undecided of it.
+
+    What a process may have seen that ended without a word refutes nothing.
+    """
+    sure, undecided = parted(missing, unheard_in(events, tolerance.skew_ms))
+    columns = [col(name) for name in FINDING if name != "promise"]
+    return sure.select(*FINDING).unionByName(
+        undecided.select(lit(UNDECIDED).alias("promise"), *columns)
+    )
 
 
 def delivered_twice(deliveries: DataFrame, tolerance: Tolerance) -> DataFrame:
@@ -186,7 +214,7 @@ def acknowledged_and_back(
 ) -> DataFrame:
     """P3: delivered after its acknowledgement was durable, by the same primary."""
     primaries = (
-        events.where(col("kind").isin(*_OF_PRIMARY))
+        events.where(col("kind").isin(*OF_PRIMARY))
         .select("owner", "fragment", "reign", col("node").alias("primary"))
         .distinct()
     )
@@ -256,7 +284,7 @@ def _last_standing(events: DataFrame, end_ms: int) -> DataFrame:
     return ranked.select(
         "owner", "fragment", "positions", col("reign").alias("standing_reign"),
         col("batch").alias("standing_batch"), col("place").alias("standing_place"),
-        col("ms").alias("standing_ms"),
+        col("ms").alias("standing_ms"), col("process").alias("standing_by"),
     )  # fmt: skip
 
 
@@ -264,9 +292,11 @@ def _acks(rows: DataFrame) -> DataFrame:
     return rows.select(*_MESSAGE, "reign", "node", "process", "ms", struct(*_ORDER).alias("at"))
 
 
-def _findings(rows: DataFrame, promise: str, rule: str, text: Column) -> DataFrame:
+def _findings(
+    rows: DataFrame, promise: str, rule: str, text: Column, further: Sequence[str] = ()
+) -> DataFrame:
     named = rows.withColumn("promise", lit(promise)).withColumn("rule", lit(rule))
-    return named.withColumn("text", text).select(*FINDING)
+    return named.withColumn("text", text).select(*FINDING, *further)
 
 
 def _time(name: str) -> Column:

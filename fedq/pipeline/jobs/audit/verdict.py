@@ -68,6 +68,8 @@ class Verdict:
     findings: tuple[Finding, ...]
     #: When each stretch begins (ms), what kind of events, and how many.
     activity: tuple[tuple[int, str, int], ...]
+    #: Confirmed publishes of P1 that a process may have seen that ended without a word.
+    undecided: int = 0
 
     @property
     def is_refuted(self) -> bool:
@@ -79,6 +81,8 @@ class Verdict:
         if self.counts.get(promise, 0):
             return "refuted"
         if not self.judged.get(promise, 0) or not self.coverage.is_whole:
+            return "open"
+        if promise == "P1" and self.undecided:
             return "open"
         return "kept"
 

@@ -72,11 +72,12 @@ def test_after_a_restart_the_time_begins_anew() -> None:
     cluster.pass_ms(8_000)
     assert known_to(cluster.node("n1")) == {}
     assert _on_disk(cluster, "n1") == []
-    assert ONE in cluster.node("n1").state.named
-    cluster.kill("n1")
-    cluster.start("n1")
-    cluster.pass_ms(3_000)
     assert not cluster.node("n1").state.named, "nobody looks for names where there are none"
+    client = again(cluster, "n1")
+    send(client, "q", [1], publisher="new")
+    assert list(cluster.node("n1").state.named) == [ONE]
+    cluster.pass_ms(IDLE_MS + 5_000)
+    assert known_to(cluster.node("n1")) == {}
 
 
 def test_all_names_that_a_node_leads_have_a_bound() -> None:
