@@ -85,6 +85,8 @@ LIVE_RECORD_MESSAGES_MAX: Final = 1 << 20
 SEEN_LOOKED_AT_MAX: Final = 100_000
 
 # --- the cluster map -------------------------------------------------------------------------
+#: More do not make the map safer, only slower; further nodes observe.
+VOTERS_MAX: Final = 5
 COMMAND_BYTES_MAX: Final = 48 * KIB
 OPERATIONS_PER_COMMAND_MAX: Final = 200
 COMMANDS_IN_FLIGHT_MAX: Final = 1_024

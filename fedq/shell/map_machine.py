@@ -93,6 +93,14 @@ class MapMachine:
         assert isinstance(read, ReadMap), "this is what `read_snapshot` makes"
         self._input(self._node.on_snapshot, read)
 
+    @property
+    def wanted_voters(self) -> tuple[NodeId, ...] | None:
+        """The nodes that should vote; None: those that do."""
+        return None
+
+    def on_voters(self, voters: tuple[NodeId, ...]) -> None:
+        """Takes note who votes by the log."""
+
     def on_leader(self, leader: NodeId | None) -> None:
         """Takes note whom this voter believes to lead."""
         self._input(self._node.on_leader, leader)

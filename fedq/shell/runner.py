@@ -261,7 +261,7 @@ class NodeRunner:
             send=lambda peer, data: peers.send_raft(peer, data),
             machine=machine, failed=turn.fail, memory=raft_memory(identity),
         )  # fmt: skip
-        desk.on_behind = raft.forget
+        desk.on_behind = raft.learn_first
         peers = PeerClient(desk, node, turn.input, raft, self._certificates, turn.fail)
         connect = partial(channel_for_questions, self._certificates, desk)
         services = {name: make(node, connect) for name, make in self._make_services.items()}

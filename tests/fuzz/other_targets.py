@@ -82,13 +82,15 @@ def run_raft(data: bytes) -> None:
 
 
 def raft_seeds() -> list[bytes]:
-    entries = [LogEntry(3, b"\x00command"), LogEntry(3, raft_wire.NO_OP)]
+    entries = [
+        LogEntry(3, b"\x00command"), LogEntry(3, raft_wire.NO_OP), LogEntry(3, b"\x02\x01\x02n1"),
+    ]  # fmt: skip
     messages: list[raft_wire.RaftMessage] = [
         raft_wire.VoteRequest(4, 7, 3, True), raft_wire.Vote(4), raft_wire.LeadNow(4),
         raft_wire.Append(3, 6, 8, 9, 2, entries), raft_wire.Append(3, 6, 8, 9, 2, []),
         raft_wire.SnapshotChunk(3, 7, 0, 100, b"chunk"), raft_wire.Ack(3, 7, 12, True, False),
         raft_wire.Forward([b"one", b"two"]), raft_wire.Standing(3, 7, 2, True),
-        raft_wire.Promote(3, 7),
+        raft_wire.Promote(3, 7), raft_wire.Standing(3, 7, 2, True, 5),
     ]  # fmt: skip
     return [raft_wire.encode(message) for message in messages]
 
