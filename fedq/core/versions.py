@@ -9,7 +9,7 @@ updated node by node, from each release to the next.
 from typing import Final
 
 #: Raised with every change that an older node would misunderstand.
-NEWEST: Final = 12
+NEWEST: Final = 13
 #: What this release still speaks.
 OLDEST: Final = 5
 #: From which one on primaries say what was seen (`fedq.fragments.upkeep.seen`).
@@ -38,6 +38,8 @@ NAMES_OF_CLUSTERS: Final = 12
 NAMED_PUBLISHERS: Final = 12
 #: From which one on there are traces, and every virtual host has the firehose's exchange.
 TRACING: Final = 12
+#: From which one on nodes join and leave a cluster that runs (docs/adr/0084, 0085).
+MEMBERSHIP: Final = 13
 
 #: Oldest and newest.
 Range = tuple[int, int]

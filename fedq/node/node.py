@@ -311,11 +311,7 @@ class Node:
         self.cluster.on_link_up(peer, process)
 
     def on_link_down(self, peer: NodeId, refused: bool) -> None:
-        """The stream to the peer broke, or could not be opened.
-
-        `refused`: its host answered that nobody listens there, which is proof that the process
-        is gone; repeated at each failed attempt.
-        """
+        """The stream to the peer broke; `refused`, again and again: its process is gone."""
         self.cluster.on_link_down(peer, refused)
 
     def on_peer(self, frame: PeerFrame) -> None:
@@ -341,11 +337,18 @@ class Node:
         return self.state.map.cluster_name
 
     def on_committed(self, command: bytes) -> None:
-        """Takes the next command of the log, in order, each exactly once per process life.
-
-        After a restart, commands since the last snapshot come again (the map was restored).
-        """
+        """Takes the next command of the log, in order; once per process life."""
         self.map.on_committed(command)
+        self.inbox.on_map()
+
+    @property
+    def wanted_voters(self) -> tuple[NodeId, ...] | None:
+        """The nodes that should vote, by the map, in ascending order; None: it has not said so."""
+        return self.state.map.wanted_voters
+
+    def on_voters(self, voters: tuple[NodeId, ...]) -> None:
+        """Takes note who votes, by the next entry of the log, in order, as `on_committed`."""
+        self.map.on_voters(voters)
         self.inbox.on_map()
 
     def on_leader(self, leader: NodeId | None) -> None:

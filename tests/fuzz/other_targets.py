@@ -26,6 +26,7 @@ from fedq.shell.peers.codec import decode_frame, encode_frame
 from fedq.shell.peers.malformed import MalformedFrameError
 from fedq.shell.raft import wire as raft_wire
 from fedq.shell.raft.wire import LogEntry, WireError
+from fedq.wiring.cluster_map import invariants
 from fedq.wiring.cluster_map.map import ClusterMap
 from fedq.wiring.cluster_map.operations import Operation, encode_command
 from tests.fuzz.mutation import JOURNAL
@@ -122,7 +123,7 @@ def run_command(data: bytes) -> None:
         return
     assert other.apply(data) == applied
     assert all(one.text for one in applied.results if isinstance(one, Refused))
-    one.check()
+    invariants.check(one)
     snapshot = one.snapshot()
     assert other.snapshot() == snapshot
     other.restore(snapshot)
@@ -145,7 +146,7 @@ def run_snapshot(data: bytes) -> None:
     if error_of(lambda: restored.restore(data), ValueError):
         assert restored.snapshot() == before
         return
-    restored.check()
+    invariants.check(restored)
     again = ClusterMap()
     again.restore(restored.snapshot())
     assert again.snapshot() == restored.snapshot()

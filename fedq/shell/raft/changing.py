@@ -142,14 +142,12 @@ class Changing:
         if not self._isLeader() or not self._may_change():
             return
         wanted = self._hooks.wanted_voters()
-        if wanted is None or not 1 <= len(wanted) <= VOTERS_MAX:
+        if wanted is None or wanted == self._set.names or not 1 <= len(wanted) <= VOTERS_MAX:
             return
         # First what only the configurations say: all are to have heard of a set in the log before
         # there is another one.
         names: Sequence[NodeId] | None = self._set.names
         if self._set.number:
-            if wanted == self._set.names:
-                return
             alive = [name for name in self._peers if self._is_alive(name, now_s)]
             joining = [name for name in alive if self._has_all(name)]
             me = self._node_name

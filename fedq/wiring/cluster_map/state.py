@@ -3,10 +3,7 @@
 Other floors read these records; only the `apply` functions of this package write them. Records
 are replaced, not changed, so a reader may keep one, and a snapshot is written in another thread.
 
-Invariants (`MapState.check` asserts them): a primary is in its in-sync set, and that within the
-copies; every fragment belongs to its queue and every queue has one; no binding dangles; a
-name is a queue's or claimed, never both; up members of the era are what keeps it alive; exchanges,
-queues and grants are in virtual hosts that exist, and grants are users'.
+Their invariants are asserted by `fedq.wiring.cluster_map.invariants`.
 """
 
 from dataclasses import dataclass, replace
@@ -48,6 +45,17 @@ class Member:
     started_ms: int = 0
     #: It came up on a data directory that did not go on from the process before it.
     behind: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A node that is of the cluster: where it is reached, its data directory, its vote."""
+
+    peer_address: str
+    #: The directory's random id; "": the node was in the first configurations.
+    directory: str
+    #: Whether it should vote; the others observe.
+    votes: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,6 +173,13 @@ class MemberSpeaks(NamedTuple):
     node: NodeId
 
 
+class RosterChanged(NamedTuple):
+    """A node was let in, moved, forgotten, or its vote changed: which table, and which node."""
+
+    table: str
+    node: NodeId
+
+
 class EraChanged(NamedTuple):
     """A new era began; what the old one took with it is reported by changes of its own."""
 
@@ -276,9 +291,9 @@ class LimitsChanged(NamedTuple):
 
 AccessChange = VhostAdded | VhostRemoved | UserChanged | PermissionsChanged | LimitsChanged
 Change = (
-    MemberChanged | MemberSpeaks | EraChanged | QueueAdded | QueueRemoved | FragmentAdded
-    | FragmentChanged | FragmentRemoved | ExchangeAdded | ExchangeRemoved | BindingAdded
-    | BindingRemoved | ClaimTaken | ClaimReleased | AccessChange | TracingChanged
+    MemberChanged | MemberSpeaks | RosterChanged | EraChanged | QueueAdded | QueueRemoved
+    | FragmentAdded | FragmentChanged | FragmentRemoved | ExchangeAdded | ExchangeRemoved
+    | BindingAdded | BindingRemoved | ClaimTaken | ClaimReleased | AccessChange | TracingChanged
 )  # fmt: skip
 
 
@@ -293,8 +308,9 @@ class Ok:
 TABLES: Final = (
     "bindings", "bindings_of_destination", "bindings_of_source", "changes", "claims",
     "cluster_name", "cluster_version", "digest", "era", "era_number", "exchanges", "firehose",
-    "fragments", "grants", "members", "next_fragment", "objects_max", "queues", "seeded", "speaks",
-    "traces", "user_limits", "users", "version", "vhost_limits", "vhosts",
+    "forgotten", "fragments", "grants", "members", "next_fragment", "objects_max", "queues",
+    "roster", "seeded", "speaks", "traces", "user_limits", "users", "version", "vhost_limits",
+    "vhosts", "voters",
 )  # fmt: skip
 
 
@@ -328,6 +344,11 @@ class MapState:
         self.cluster_version = 0
         #: A random name, which tells it from other clusters; "": it has none yet.
         self.cluster_name = ""
+        #: Who is of it, who votes by the log (none: as configured), and whose newest process was
+        #: forgotten (`fedq.wiring.cluster_map.roster`).
+        self.roster: dict[NodeId, Place] = {}
+        self.voters: tuple[NodeId, ...] = ()
+        self.forgotten: dict[NodeId, int] = {}
         self.next_fragment = 1
         self.claims: dict[QueueKey, Claim] = {}
         self.users: dict[str, User] = {}
@@ -436,14 +457,14 @@ class MapState:
 
     def add_binding(self, binding: Binding) -> None:
         """Adds a binding that is not there yet."""
-        source, destination = _ends(binding)
+        source, destination = ends_of(binding)
         self.bindings[binding] = None
         self.bindings_of_source.setdefault(source, {})[binding] = None
         self.bindings_of_destination.setdefault(destination, {})[binding] = None
 
     def drop_binding(self, binding: Binding) -> None:
         """Removes a binding that is there."""
-        source, destination = _ends(binding)
+        source, destination = ends_of(binding)
         del self.bindings[binding]
         at_source = self.bindings_of_source[source]
         del at_source[binding]
@@ -454,47 +475,8 @@ class MapState:
         if not at_destination:
             del self.bindings_of_destination[destination]
 
-    # --- invariants ---
 
-    def check(self) -> None:
-        """Asserts the invariants of the module's docstring; walks everything."""
-        for number, info in self.fragments.items():
-            assert number == info.id
-            assert 0 < number < self.next_fragment
-            assert info.id in self.queues[info.queue].fragments, "a fragment without its queue"
-            assert info.primary in info.in_sync, "a primary out of sync"
-            assert len({*info.copies}) == len(info.copies), "two copies on one node"
-            assert all(node in info.copies for node in info.in_sync), "in sync, but no copy"
-            assert all(node in self.members for node in info.copies), "a copy on no member"
-            assert info.created <= info.reign <= info.epoch
-        for key, queue in self.queues.items():
-            assert queue.fragments
-            assert len({*queue.fragments}) == len(queue.fragments)
-            assert all(self.fragments[number].queue == key for number in queue.fragments)
-            assert key not in self.claims
-            assert key.vhost in self.vhosts
-        for binding in self.bindings:
-            (source, (kind, key)) = _ends(binding)
-            assert source in self.exchanges, "a binding without its exchange"
-            if kind == "queue":
-                assert key in self.queues, "a binding without its queue"
-            if kind == "exchange":
-                assert key in self.exchanges, "a binding without its destination"
-            assert binding in self.bindings_of_source[source]
-            assert binding in self.bindings_of_destination[kind, key]
-        for key, claim in self.claims.items():
-            assert self.is_up(*claim), "a claim of a process that is gone"
-            assert key.vhost in self.vhosts
-        vhosts = [key.vhost for key in self.exchanges]
-        vhosts += [trace.stream_vhost for trace in self.traces.values()]
-        assert all(vhost in self.vhosts for vhost in vhosts), "something of no virtual host"
-        assert all(vhost in self.vhosts for vhost in self.vhost_limits), "limits of no vhost"
-        assert all(user in self.users for user in self.user_limits), "limits of no user"
-        for user, vhost in self.grants:
-            assert user in self.users, "a grant without its user"
-            assert vhost in self.vhosts, "a grant without its virtual host"
-
-
-def _ends(binding: Binding) -> tuple[QueueKey, tuple[str, QueueKey]]:
+def ends_of(binding: Binding) -> tuple[QueueKey, tuple[str, QueueKey]]:
+    """The source of a binding, and the kind and key of its destination."""
     vhost, source, kind, destination, _, _ = binding
     return QueueKey(vhost, source), (kind, QueueKey(vhost, destination))

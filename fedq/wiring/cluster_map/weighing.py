@@ -33,6 +33,7 @@ from fedq.wiring.cluster_map.operations_access import (
     SetUserLimits,
     SetVhostLimits,
 )
+from fedq.wiring.cluster_map.operations_members import AdmitNode, NameVoters
 from fedq.wiring.cluster_map.operations_tracing import SetFirehose, StartTrace, TracingChanged
 from fedq.wiring.cluster_map.rows import Result, row_of
 from fedq.wiring.cluster_map.state import (
@@ -55,6 +56,7 @@ from fedq.wiring.cluster_map.state import (
     PermissionsChanged,
     QueueAdded,
     QueueRemoved,
+    RosterChanged,
     UserChanged,
     VhostAdded,
     VhostRemoved,
@@ -83,6 +85,8 @@ _OPERATORS: Final = (
     | SetVhostLimits
     | SetUserLimits
     | MemberUp
+    | NameVoters
+    | AdmitNode
     | StartTrace
     | SetFirehose
 )
@@ -110,6 +114,7 @@ class Weights:
         for table in (
             "members", "exchanges", "queues", "bindings", "fragments", "claims", "users", "grants",
             "vhost_limits", "user_limits", "traces", "firehose",
+            "roster", "forgotten",
         ):  # fmt: skip
             for key in getattr(state, table):
                 self._weigh(state, table, key)
@@ -138,7 +143,11 @@ class Weights:
                     self._weigh(state, "users", user)
                 case PermissionsChanged(grant):
                     self._weigh(state, "grants", grant)
-                case LimitsChanged(table, name) | TracingChanged(table, name):
+                case (
+                    LimitsChanged(table, name)
+                    | TracingChanged(table, name)
+                    | RosterChanged(table, name)
+                ):
                     self._weigh(state, table, name)
                 case VhostAdded(vhost) | VhostRemoved(vhost):
                     self._weigh(state, "vhosts", vhost)
