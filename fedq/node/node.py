@@ -239,11 +239,7 @@ class Node:
                 self.copies.replicas.finish(backup)
 
     def _work_off_fragments(self) -> None:
-        """Works off the fragments that this node serves.
-
-        Those of which only more is committed than before need neither be dealt from nor looked
-        through.
-        """
+        """Works off the fragments that this node serves, as far as each of them needs it."""
         state, flow = self.state, self.copies.fragments
         primaries, state.marks.primaries = state.marks.primaries, {}
         commits, state.marks.commits = state.marks.commits, {}
@@ -304,10 +300,7 @@ class Node:
     # --- peers -------------------------------------------------------------------------------
 
     def on_link_up(self, peer: NodeId, process: Incarnation = NO_PROCESS) -> None:
-        """A stream to the peer was opened: frames handed over from now on may arrive.
-
-        `process`: the one that answered at its address, if it said so.
-        """
+        """A stream to the peer was opened, by which `process` answered, if it said so."""
         self.cluster.on_link_up(peer, process)
 
     def on_link_down(self, peer: NodeId, refused: bool) -> None:
@@ -350,6 +343,10 @@ class Node:
         """Takes note who votes, by the next entry of the log, in order, as `on_committed`."""
         self.map.on_voters(voters)
         self.inbox.on_map()
+
+    def on_new_set(self, voters: tuple[NodeId, ...]) -> None:
+        """The newest voters in the log of this node, not committed perhaps; (): it names none."""
+        self.cluster.on_new_set(voters)
 
     def on_leader(self, leader: NodeId | None) -> None:
         """Takes note whom this node now believes to be the Raft leader."""

@@ -38,7 +38,7 @@ from fedq.shell.host.process import SpareKeeper, clients_max
 from fedq.shell.host.resources import ResourceWatch, resident_bytes
 from fedq.shell.host.system_clock import monotonic_ms, wait_until
 from fedq.shell.identity import ForeignDirectory, Identity, IdentityFile, RaftMark, raft_memory
-from fedq.shell.introductions import make_desk
+from fedq.shell.introductions import make_desk, remember_set
 from fedq.shell.last_act import LastAct
 from fedq.shell.lost_queues import recover_naming
 from fedq.shell.map_machine import MapMachine
@@ -261,7 +261,7 @@ class NodeRunner:
             config.node, tuple(self._voters), config.data / "raft",
             send=lambda peer, data: peers.send_raft(peer, data),
             machine=machine, failed=turn.fail, memory=raft_memory(identity),
-            remember=file.remember_voters,
+            remember=partial(remember_set, file, node, turn),
         )  # fmt: skip
         desk.on_behind = raft.learn_first
         peers = PeerClient(desk, node, turn.input, raft, self._certificates, turn.fail)

@@ -47,10 +47,24 @@ def apply(state: MapState, operation: RosterOperation) -> Ok | Refused:
 
 
 def wanted_voters(state: MapState) -> tuple[NodeId, ...] | None:
-    """The nodes that should vote, in ascending order; None: nobody has said so."""
+    """The nodes that should vote, in ascending order; None: nobody has said so.
+
+    Who joined should once it has come up: only then do others hear of it what their leases need.
+    """
     if not state.roster:
         return None
-    return tuple(sorted(node for node, place in state.roster.items() if place.votes))
+    return tuple(
+        sorted(
+            node
+            for node, place in state.roster.items()
+            if place.votes and (node in state.members or not place.directory)
+        )
+    )
+
+
+def _has_room(state: MapState) -> bool:
+    """Whether one more may vote, of those who do or will once they are up."""
+    return sum(place.votes for place in state.roster.values()) < VOTERS_MAX
 
 
 def take_voters(state: MapState, voters: tuple[NodeId, ...]) -> None:
@@ -97,8 +111,7 @@ def _admit(state: MapState, operation: AdmitNode) -> Ok | Refused:
             return Ok()
         state.roster[node] = replace(known, peer_address=address)
     else:
-        votes = len(wanted_voters(state) or ()) < VOTERS_MAX
-        state.roster[node] = Place(address, operation.directory, votes)
+        state.roster[node] = Place(address, operation.directory, _has_room(state))
         if state.forgotten.pop(node, None) is not None:
             state.changes.append(RosterChanged("forgotten", node))
     state.changes.append(RosterChanged("roster", node))
@@ -143,7 +156,7 @@ def _promote(state: MapState, operation: PromoteNode) -> Ok | Refused:
     member = state.members.get(node)
     if member is None or not member.up:
         return Refused(PRECONDITION_FAILED, f"node '{node}' is not up: start it first")
-    if len(wanted_voters(state) or ()) >= VOTERS_MAX:
+    if not _has_room(state):
         return Refused(
             PRECONDITION_FAILED, f"there are {VOTERS_MAX} voters, and more make nothing safer"
         )
@@ -225,7 +238,7 @@ def _raise_version(state: MapState) -> None:
 
 def _replace_voter(state: MapState) -> None:
     """Has an observer that is up vote, if there is room now."""
-    if len(wanted_voters(state) or ()) >= VOTERS_MAX:
+    if not _has_room(state):
         return
     for node, place in state.roster.items():
         member = state.members.get(node)

@@ -63,6 +63,10 @@ def test_who_joins_votes_as_long_as_there_is_room_and_observes_then() -> None:
     wired = grown("a")
     for node in "bcdefg":
         assert wired.ok(admit(node)) == 1
+    # Who has not come up yet does not count for anything.
+    assert wired.map.wanted_voters == names("a")
+    for node in "bcdefg":
+        wired.ok(up(node))
     assert wired.map.wanted_voters == names("abcde")
     assert [node for node, place in wired.map.roster.items() if not place.votes] == ["f", "g"]
     assert wired.map.roster[NodeId("f")] == Place("f:1", "disk of f", False)
