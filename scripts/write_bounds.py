@@ -22,7 +22,6 @@ from fedq.core import errors, limits  # noqa: E402 (found from here on)
 from fedq.http import bounds as http_bounds  # noqa: E402
 from fedq.node.clients import client_flow  # noqa: E402
 from fedq.shell.clients import amqp_server, lobby  # noqa: E402
-from fedq.shell.config import file  # noqa: E402
 from fedq.shell.disk import journal_files  # noqa: E402
 from fedq.shell.peers import stream  # noqa: E402
 from fedq.wiring.cluster_map import state  # noqa: E402
@@ -46,7 +45,7 @@ VALUES: Final[Mapping[str, int | float]] = {
     "LOBBY_CLIENTS_MAX": amqp_server.LOBBY_CLIENTS_MAX,
     "LOBBY_SAFE_S": lobby.SAFE_S,
     "TLS_HANDSHAKE_S": amqp_server.TLS_HANDSHAKE_S,
-    "NODES_MAX": file.VOTERS_MAX,
+    "NODES_MAX": limits.VOTERS_MAX,
     "DISK_BACKLOG_BYTES_MAX": journal_files.BACKLOG_BYTES_MAX,
     "PEER_QUEUE_BYTES_MAX": stream.QUEUE_BYTES_MAX,
     "MAP_RESERVE_OBJECTS": limits.MAP_OBJECTS_MAX * limits.MAP_RESERVE_PERCENT // 100,

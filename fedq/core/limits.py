@@ -88,6 +88,12 @@ LIVE_RECORD_MESSAGES_MAX: Final = 1 << 20
 SEEN_LOOKED_AT_MAX: Final = 100_000
 
 # --- the cluster map -------------------------------------------------------------------------
+#: More do not make the map safer, only slower; further nodes observe.
+VOTERS_MAX: Final = 5
+#: Nodes of a cluster, observers among them; each has links to all others.
+NODES_MAX: Final = 64
+#: Names of nodes that were taken out of a cluster, the newest of them.
+FORGOTTEN_MAX: Final = 256
 COMMAND_BYTES_MAX: Final = 48 * KIB
 OPERATIONS_PER_COMMAND_MAX: Final = 200
 COMMANDS_IN_FLIGHT_MAX: Final = 1_024

@@ -42,6 +42,8 @@ TRACING: Final = 12
 REPEATS: Final = 13
 #: From which one on nodes are drained, fragments are moved, and hand-overs are quiet (ADR 0082).
 PLANNED_MOVES: Final = 13
+#: From which one on nodes join and leave a cluster that runs (docs/adr/0084, 0085).
+MEMBERSHIP: Final = 13
 
 #: Oldest and newest.
 Range = tuple[int, int]

@@ -240,11 +240,7 @@ class Node:
                 self.copies.replicas.finish(backup)
 
     def _work_off_fragments(self) -> None:
-        """Works off the fragments that this node serves.
-
-        Those of which only more is committed than before need neither be dealt from nor looked
-        through.
-        """
+        """Works off the fragments that this node serves, as far as each of them needs it."""
         state, flow = self.state, self.copies.fragments
         primaries, state.marks.primaries = state.marks.primaries, {}
         commits, state.marks.commits = state.marks.commits, {}
@@ -305,18 +301,11 @@ class Node:
     # --- peers -------------------------------------------------------------------------------
 
     def on_link_up(self, peer: NodeId, process: Incarnation = NO_PROCESS) -> None:
-        """A stream to the peer was opened: frames handed over from now on may arrive.
-
-        `process`: the one that answered at its address, if it said so.
-        """
+        """A stream to the peer was opened, by which `process` answered, if it said so."""
         self.cluster.on_link_up(peer, process)
 
     def on_link_down(self, peer: NodeId, refused: bool) -> None:
-        """The stream to the peer broke, or could not be opened.
-
-        `refused`: its host answered that nobody listens there, which is proof that the process
-        is gone; repeated at each failed attempt.
-        """
+        """The stream to the peer broke; `refused`, again and again: its process is gone."""
         self.cluster.on_link_down(peer, refused)
 
     def on_peer(self, frame: PeerFrame) -> None:
@@ -342,12 +331,23 @@ class Node:
         return self.state.map.cluster_name
 
     def on_committed(self, command: bytes) -> None:
-        """Takes the next command of the log, in order, each exactly once per process life.
-
-        After a restart, commands since the last snapshot come again (the map was restored).
-        """
+        """Takes the next command of the log, in order; once per process life."""
         self.map.on_committed(command)
         self.inbox.on_map()
+
+    @property
+    def wanted_voters(self) -> tuple[NodeId, ...] | None:
+        """The nodes that should vote, by the map, in ascending order; None: it has not said so."""
+        return self.state.map.wanted_voters
+
+    def on_voters(self, voters: tuple[NodeId, ...]) -> None:
+        """Takes note who votes, by the next entry of the log, in order, as `on_committed`."""
+        self.map.on_voters(voters)
+        self.inbox.on_map()
+
+    def on_new_set(self, voters: tuple[NodeId, ...]) -> None:
+        """The newest voters in the log of this node, not committed perhaps; (): it names none."""
+        self.cluster.on_new_set(voters)
 
     def on_leader(self, leader: NodeId | None) -> None:
         """Takes note whom this node now believes to be the Raft leader."""

@@ -4,7 +4,7 @@ Inputs: the directory, the node's name and voters as configured, the clock. Outp
 number and random id, and the starts before it; errors that say what to do. Invariants:
 
 * a directory belongs to one node for ever, and to one set of voters until its operator deletes the
-  file `voters`;
+  file `voters`, or the Raft log names other ones (docs/adr/0084): those are in `identity.json`;
 * a start is in the file, on disk, before its process says anything to anybody;
 * a directory of a release that had no such file gets one at its next start;
 * a directory belongs to one cluster from the time on when that has a name (docs/adr/0074).
@@ -30,6 +30,7 @@ from fedq.shell.disk.durable_files import replace_durably
 from fedq.shell.disk.journal_files import count_start
 from fedq.shell.disk.vouching import COUNTER_NAME
 from fedq.shell.raft.electorate import Memory
+from fedq.shell.raft.voters import VoterSet
 
 IDENTITY_NAME: Final = "identity.json"
 VOTERS_NAME: Final = "voters"
@@ -70,6 +71,8 @@ class Identity(NamedTuple):
     raft: RaftMark
     #: The name of the cluster that the directory belongs to; "": it has none yet.
     cluster: str = ""
+    #: The newest set of voters with which this node promised anything; None: the configuration's.
+    voters: VoterSet | None = None
 
 
 class IdentityFile:
@@ -87,14 +90,16 @@ class IdentityFile:
         self._identity: Identity | None = None
         #: Its cluster is on the disk.
         self._is_marked = False
-        name = self._read().get("node", node)
+        form = self._read()
+        name = form.get("node", node)
         if name != node:
             raise ForeignDirectory(
                 "data",
                 f"{data} is the data directory of node {name!r}, not of {node!r}: give this node a "
                 "directory of its own, or its name back",
             )
-        self._check_voters(sorted(voters))
+        if _voters_in(form) is None:
+            self._check_voters(sorted(voters))
 
     def begin(self) -> Identity:
         """Counts this start; it is on disk when this returns. Raises `NodeFailure`, `OSError`."""
@@ -114,6 +119,7 @@ class IdentityFile:
             past=tuple(past[-STARTS_REMEMBERED_MAX:]),
             raft=RaftMark(*form.get("raft", ())),
             cluster=form.get("cluster", ""),
+            voters=_voters_in(form),
         )
         self._write()
         self._is_marked = self._identity.cluster != ""
@@ -150,6 +156,17 @@ class IdentityFile:
             self._identity = self._identity._replace(raft=mark)
             self._write()
 
+    def remember_voters(self, voters: VoterSet) -> None:
+        """Notes who votes, by the newest entry of the log. Blocks for the disk; raises `OSError`.
+
+        A Raft log that is lost is not asked for the votes of a set that it had outlived.
+        """
+        assert self._identity is not None, "the start is counted first"
+        known = voters if voters.number else None
+        if known != self._identity.voters:
+            self._identity = self._identity._replace(voters=known)
+            self._write()
+
     def raise_number(self, number: int) -> None:
         """Gives the next start a higher number than this one."""
         replace_durably(self._data / "journal" / COUNTER_NAME, f"{number}\n".encode())
@@ -166,6 +183,8 @@ class IdentityFile:
             "raft": list(identity.raft),
             "cluster": identity.cluster,
         }
+        if identity.voters is not None:
+            form["voters"] = [identity.voters.number, list(identity.voters.names)]
         replace_durably(self._data / IDENTITY_NAME, orjson.dumps(form) + b"\n")
 
     def _read(self) -> dict[str, Any]:
@@ -209,7 +228,16 @@ def raft_memory(identity: Identity) -> Memory:
     """What the data directory knows of its Raft files: they must be there if they ever were."""
     mark = identity.raft
     was_older_release = any(not start for _, start in identity.past)
-    return Memory(mark.term, mark.applied, is_used=mark.applied > 0 or was_older_release)
+    is_used = mark.applied > 0 or was_older_release
+    return Memory(mark.term, mark.applied, is_used, identity.voters)
+
+
+def _voters_in(form: dict[str, Any]) -> VoterSet | None:
+    """The voters that a file of this format names, if it does."""
+    if "voters" not in form:
+        return None
+    number, names = form["voters"]
+    return VoterSet(number, tuple(NodeId(name) for name in names))
 
 
 def _is_newer(form: object) -> bool:
@@ -229,6 +257,18 @@ def _is_identity(form: object) -> bool:
         and all(type(number) is int for number in raft)
         and isinstance(starts, list)
         and all(map(_is_start, starts))
+        and ("voters" not in form or _is_set(form["voters"]))
+    )
+
+
+def _is_set(item: object) -> bool:
+    return (
+        isinstance(item, list)
+        and len(item) == 2
+        and type(item[0]) is int
+        and item[0] > 1
+        and isinstance(item[1], list)
+        and all(isinstance(name, str) for name in item[1])
     )
 
 

@@ -34,6 +34,13 @@ class MapInputs(Protocol):
     def on_committed(self, command: bytes) -> None:
         """Takes the next command of the log."""
 
+    @property
+    def wanted_voters(self) -> tuple[NodeId, ...] | None:
+        """The nodes that should vote, in ascending order; None: the map has not said so."""
+
+    def on_voters(self, voters: tuple[NodeId, ...]) -> None:
+        """Takes note who votes, by the next entry of the log."""
+
     def on_leader(self, leader: NodeId | None) -> None:
         """Takes note whom this node now believes to be the Raft leader."""
 
@@ -92,6 +99,15 @@ class MapMachine:
         """Replaces the whole cluster map."""
         assert isinstance(read, ReadMap), "this is what `read_snapshot` makes"
         self._input(self._node.on_snapshot, read)
+
+    @property
+    def wanted_voters(self) -> tuple[NodeId, ...] | None:
+        """The nodes that should vote, as the map has it; None: it has not said so."""
+        return self._node.wanted_voters
+
+    def on_voters(self, voters: tuple[NodeId, ...]) -> None:
+        """Takes note who votes, by the next entry of the log."""
+        self._input(self._node.on_voters, voters)
 
     def on_leader(self, leader: NodeId | None) -> None:
         """Takes note whom this voter believes to lead."""

@@ -38,14 +38,14 @@ from fedq.shell.host.process import SpareKeeper, clients_max
 from fedq.shell.host.resources import ResourceWatch, resident_bytes
 from fedq.shell.host.system_clock import monotonic_ms, wait_until
 from fedq.shell.identity import ForeignDirectory, Identity, IdentityFile, RaftMark, raft_memory
+from fedq.shell.introductions import make_desk, remember_set
 from fedq.shell.last_act import LastAct
 from fedq.shell.lost_queues import recover_naming
 from fedq.shell.map_machine import MapMachine
 from fedq.shell.node_settings import memory_bytes, node_settings
 from fedq.shell.peers.certificates import NodeCertificates
 from fedq.shell.peers.client import PeerClient
-from fedq.shell.peers.desk import PeerDesk, agreed_settings
-from fedq.shell.peers.hello import Hello, Process
+from fedq.shell.peers.desk import PeerDesk
 from fedq.shell.peers.questions import channel_for_questions
 from fedq.shell.peers.server import PeerServer, PeerSink
 from fedq.shell.raft.journal import RaftStorageError
@@ -248,7 +248,8 @@ class NodeRunner:
         )
         node = Node(settings, recovered)
         turn = Turn(node, self.turn_times, now_ms=monotonic_ms, on_fatal=self._on_fatal)
-        desk = self._peer_desk(identity, node, turn)
+        proof = None if self._certificates is None else self._certificates.proof
+        desk = make_desk(config, identity, self._voters, node, turn, proof)
         amqp = AmqpServer(node, turn.input, self._connections_max, self._config.logins_per_address)
         file = self._identity_file
         assert file is not None, "the start is counted first"
@@ -260,8 +261,9 @@ class NodeRunner:
             config.node, tuple(self._voters), config.data / "raft",
             send=lambda peer, data: peers.send_raft(peer, data),
             machine=machine, failed=turn.fail, memory=raft_memory(identity),
+            remember=partial(remember_set, file, node, turn),
         )  # fmt: skip
-        desk.on_behind = raft.forget
+        desk.on_behind = raft.learn_first
         peers = PeerClient(desk, node, turn.input, raft, self._certificates, turn.fail)
         connect = partial(channel_for_questions, self._certificates, desk)
         services = {name: make(node, connect) for name, make in self._make_services.items()}
@@ -286,24 +288,6 @@ class NodeRunner:
         )
         servers = GrpcServers(config, services, self._certificates)
         return _Parts(node, turn, journal, raft, amqp, peers, desk, servers, verifier, beside)
-
-    def _peer_desk(self, identity: Identity, node: Node, turn: Turn) -> PeerDesk:
-        """The desk that decides who of the peers is let in, and how this node introduces itself."""
-        timing = self._config.timing
-        process = Process(identity.incarnation, identity.start, identity.started_ms)
-        agreed = agreed_settings(self._voters, timing.lease_ms, timing.suspect_ms)
-        desk = PeerDesk(
-            Hello(self._config.node, process, agreed),
-            timing.suspect_ms / 1_000,
-            asyncio.get_running_loop().time,
-            lambda subject, sentence: turn.input(node.on_trouble, subject, sentence),
-            identity.past,
-            None if self._certificates is None else self._certificates.proof,
-        )
-        desk.known_of = node.state.map.newest_process
-        desk.cluster_version = lambda: node.state.map.cluster_version
-        desk.on_foreign = turn.fail
-        return desk
 
     async def _start_parts(self, parts: _Parts) -> None:
         config = self._config

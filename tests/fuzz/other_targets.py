@@ -26,6 +26,7 @@ from fedq.shell.peers.codec import decode_frame, encode_frame
 from fedq.shell.peers.malformed import MalformedFrameError
 from fedq.shell.raft import wire as raft_wire
 from fedq.shell.raft.wire import LogEntry, WireError
+from fedq.wiring.cluster_map import invariants
 from fedq.wiring.cluster_map.map import ClusterMap
 from fedq.wiring.cluster_map.operations import Operation, encode_command
 from tests.fuzz.mutation import JOURNAL
@@ -82,13 +83,15 @@ def run_raft(data: bytes) -> None:
 
 
 def raft_seeds() -> list[bytes]:
-    entries = [LogEntry(3, b"\x00command"), LogEntry(3, raft_wire.NO_OP)]
+    entries = [
+        LogEntry(3, b"\x00command"), LogEntry(3, raft_wire.NO_OP), LogEntry(3, b"\x02\x01\x02n1"),
+    ]  # fmt: skip
     messages: list[raft_wire.RaftMessage] = [
         raft_wire.VoteRequest(4, 7, 3, True), raft_wire.Vote(4), raft_wire.LeadNow(4),
         raft_wire.Append(3, 6, 8, 9, 2, entries), raft_wire.Append(3, 6, 8, 9, 2, []),
         raft_wire.SnapshotChunk(3, 7, 0, 100, b"chunk"), raft_wire.Ack(3, 7, 12, True, False),
         raft_wire.Forward([b"one", b"two"]), raft_wire.Standing(3, 7, 2, True),
-        raft_wire.Promote(3, 7),
+        raft_wire.Promote(3, 7), raft_wire.Standing(3, 7, 2, True, 5),
     ]  # fmt: skip
     return [raft_wire.encode(message) for message in messages]
 
@@ -120,7 +123,7 @@ def run_command(data: bytes) -> None:
         return
     assert other.apply(data) == applied
     assert all(one.text for one in applied.results if isinstance(one, Refused))
-    one.check()
+    invariants.check(one)
     snapshot = one.snapshot()
     assert other.snapshot() == snapshot
     other.restore(snapshot)
@@ -143,7 +146,7 @@ def run_snapshot(data: bytes) -> None:
     if error_of(lambda: restored.restore(data), ValueError):
         assert restored.snapshot() == before
         return
-    restored.check()
+    invariants.check(restored)
     again = ClusterMap()
     again.restore(restored.snapshot())
     assert again.snapshot() == restored.snapshot()

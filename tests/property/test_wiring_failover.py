@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fedq.core.ids import FragmentId, Incarnation, NodeId
+from fedq.wiring.cluster_map import invariants
 from fedq.wiring.cluster_map.map import ClusterMap
 from fedq.wiring.cluster_map.operations import (
     DeclareQueue,
@@ -62,7 +63,7 @@ class World:
     def send(self, *operations: Operation) -> list[bool]:
         self.requests += 1
         applied = self.map.apply(encode_command(str(self.requests), operations))
-        self.map.check()
+        invariants.check(self.map)
         for change in applied.changes:
             if isinstance(change, FragmentChanged):
                 assert change.after.primary in change.before.in_sync

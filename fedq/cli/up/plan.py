@@ -27,9 +27,8 @@ import yaml
 from fedq.cli.asking.endpoint import admin_address, load_configuration
 from fedq.cli.terminal.failure import USAGE, CommandError
 from fedq.core.ids import NodeId
-from fedq.core.limits import MIB
+from fedq.core.limits import MIB, VOTERS_MAX
 from fedq.shell.config import certificates
-from fedq.shell.config.file import VOTERS_MAX
 from fedq.shell.config.values import (
     DEFAULT_ADMIN_PORT,
     DEFAULT_AMQP_PORT,

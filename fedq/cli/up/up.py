@@ -29,7 +29,7 @@ from fedq.cli.up.plan import (
 )
 from fedq.cli.up.screen import LineScreen, LiveScreen, Screen
 from fedq.cli.up.watch import Event, Picture, Watcher, compare
-from fedq.shell.config.file import VOTERS_MAX
+from fedq.core.limits import VOTERS_MAX
 
 _LOOK_S: Final = 0.25
 #: Pause before a node is started again; doubled for each end soon after a start.

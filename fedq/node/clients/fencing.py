@@ -94,10 +94,8 @@ class Fencing:
         if self._warned_ms is not None and now_ms - self._warned_ms < WARN_EVERY_MS:
             return
         self._warned_ms = now_ms
-        names = sorted(state.settings.peers)
-        missing = [
-            name for name in names if name != state.me and not state.peers[name].link.connected
-        ]
+        names = sorted(state.voters)
+        missing = [name for name in names if name != state.me and not state.is_linked(name)]
         wanted, linked = len(names) // 2 + 1, len(names) - len(missing)
         if linked < wanted:
             text = (

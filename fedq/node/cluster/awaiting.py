@@ -56,9 +56,10 @@ class Awaiting:
 
     def _look_at_peers(self) -> None:
         state = self.state
-        absent = [node for node, peer in state.peers.items() if not peer.link.connected]
-        # Of all nodes, this one among them, fewer than half may be away.
-        missing = len(absent) - (len(state.settings.peers) - 1) // 2
+        voters = state.voters
+        absent = [node for node in voters if node != state.me and not state.is_linked(node)]
+        # Of all voters fewer than half may be away.
+        missing = len(absent) - (len(voters) - 1) // 2
         if missing <= 0:
             absent = []
         if absent == self._absent:

@@ -142,6 +142,11 @@ class ClusterFlow:
         else:
             self.detector.stop_watching()
 
+    def on_new_set(self, voters: tuple[NodeId, ...]) -> None:
+        """Takes note with whom the log would elect now; the entry may not be committed."""
+        self.state.electing = voters
+        self.lease.count(self.state.voters)
+
     # --- time --------------------------------------------------------------------------------
 
     def tick(self) -> None:

@@ -11,11 +11,11 @@ for good says why and ends: it would neither serve nor be told why, and only hol
 
 from fedq.core.errors import Refused
 from fedq.core.ids import Incarnation
-from fedq.core.versions import MINE, NEWEST, shown
+from fedq.core.versions import MEMBERSHIP, MINE, NEWEST, shown
 from fedq.node.cluster.proposals import GAVE_UP, Proposals, Result
 from fedq.node.records.state import NodeState
 from fedq.wiring.cluster_map.operations import MemberDown, MemberUp
-from fedq.wiring.cluster_map.operations_members import Speaks
+from fedq.wiring.cluster_map.operations_members import NameVoters, Speaks
 from fedq.wiring.cluster_map.state import Member
 
 #: In units of `suspect_ms`: a process that is up in the map for so long while it is asked to give
@@ -57,6 +57,12 @@ class ComingUp:
                 f"other, and this release {shown(MINE)}: update this node"
             )
         known = state.map.members.get(state.me)
+        if known is None and state.me in state.map.forgotten and state.out.fatal is None:
+            state.out.fatal = (
+                f"node '{state.me}' was taken out of this cluster (`fedq cluster forget`): to come "
+                "back as a new node it needs an empty data directory, and `join` in its "
+                "configuration"
+            )
         if known is None or state.out.fatal is not None:
             return
         if self._is_mine(known):
@@ -68,11 +74,15 @@ class ComingUp:
     def tick(self) -> None:
         """Asks the cluster to let this process in, again and again until the map says so."""
         state, settings = self.state, self.state.settings
-        if state.leader is None or (self.is_up and state.map.speaks.get(state.me) == MINE):
+        is_in = self.is_up and state.map.speaks.get(state.me) == MINE
+        if state.leader is None or (is_in and not self._names_voters):
             return
         if state.now_ms - self._asked_ms < settings.proposal_retry_ms:
             return
         self._asked_ms = state.now_ms
+        if is_in:
+            self.proposals.ask(NameVoters(tuple(sorted(settings.peers.items()))))
+            return
         if self.is_up:
             said = Speaks(state.me, settings.incarnation, *MINE)
             self.proposals.ask(said, self._on_spoken)
@@ -97,6 +107,13 @@ class ComingUp:
             ),
             self._on_answer,
         )  # fmt: skip
+
+    @property
+    def _names_voters(self) -> bool:
+        """Whether the roster is to begin, with the voters by this leader's configuration."""
+        state = self.state
+        wants = state.map.cluster_version >= MEMBERSHIP and not state.map.roster
+        return wants and state.leader == state.me
 
     def _is_mine(self, member: Member) -> bool:
         settings = self.state.settings

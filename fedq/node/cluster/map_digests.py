@@ -53,8 +53,9 @@ class MapDigests:
         """Whether this node's map is not that of a majority."""
         if all(self._agrees.values()):
             return False
-        voters = len(self.state.settings.peers)
-        return 2 * (1 + sum(self._agrees.values())) <= voters
+        voters = self.state.voters
+        agree = [peer for peer, agrees in self._agrees.items() if agrees and peer in voters]
+        return 2 * (len(agree) + (self.state.me in voters)) <= len(voters)
 
     def _sentence(self, peer: NodeId, version: int) -> str:
         return (

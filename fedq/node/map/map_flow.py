@@ -29,7 +29,7 @@ from fedq.node.records.state import NodeState
 from fedq.node.risk import Fault
 from fedq.node.streams.room import Streams
 from fedq.node.tracing.room import Tracing
-from fedq.wiring.cluster_map.map import ReadMap
+from fedq.wiring.cluster_map.map import Applied, ReadMap
 from fedq.wiring.cluster_map.operations_moves import DrainChanged, MoveChanged
 from fedq.wiring.cluster_map.operations_tracing import TracingChanged
 from fedq.wiring.cluster_map.state import (
@@ -45,6 +45,7 @@ from fedq.wiring.cluster_map.state import (
     MemberSpeaks,
     PermissionsChanged,
     QueueRemoved,
+    RosterChanged,
     UserChanged,
     VhostAdded,
     VhostRemoved,
@@ -102,7 +103,16 @@ class MapFlow:
         self.state.risk.close()
         self.consuming.begin_map_change()
         self.state.at, self.state.at_what = None, command
-        applied = self.state.map.apply(command)
+        self._take(self.state.map.apply(command))
+
+    def on_voters(self, voters: tuple[NodeId, ...]) -> None:
+        """Takes note who votes, by the next entry of the log."""
+        self.state.risk.close()
+        self.consuming.begin_map_change()
+        self.state.at, self.state.at_what = None, "voters"
+        self._take(self.state.map.take_voters(voters))
+
+    def _take(self, applied: Applied) -> None:
         self._try("digests", self.digests.note)
         if self.state.map.failures:
             self._tell_of_failures()
@@ -113,7 +123,8 @@ class MapFlow:
                 self._on_failed(change, error)
         results, changed = len(applied.results), len(applied.changes)
         self.state.work.apply(_COMMAND_WORK + _STEP_WORK * (results + changed))
-        self.proposals.on_committed(applied.request, list(applied.results))
+        if applied.request:
+            self.proposals.on_committed(applied.request, list(applied.results))
 
     def on_snapshot(self, read: ReadMap) -> None:
         """Takes a whole new map: everything in memory is compared with it."""
@@ -182,8 +193,9 @@ class MapFlow:
         match change:
             case MemberChanged():
                 self._on_member(change.node)
-            case MemberSpeaks():
-                # Asked for by `ComingUp`. It is the same process: nothing is sent to it again.
+            case MemberSpeaks() | RosterChanged():
+                # Asked for by `ComingUp`, and where it is needed: it is the same process, and nothing
+                # is sent to it again.
                 pass
             case FragmentAdded():
                 # Nobody holds anything of it yet; consumers of its queue may be here.

@@ -166,6 +166,8 @@ class NodeState:
 
     def _begin_waiting(self) -> None:
         """Begins the lists of who waits for what, beyond a turn. Dicts keep the order."""
+        #: With whom the log of this node would elect; (): as the map says.
+        self.electing: tuple[NodeId, ...] = ()
         self.scratch = Scratch(self.out, min(FILE_BYTES_MAX, self.settings.segment_bytes_max))
         self.dirty_clients: dict[Client, None] = {}
         self.streams: dict[QueueKey, Parts] = {}  # Those that have readers here.
@@ -311,6 +313,16 @@ class NodeState:
                 client.read_blocks = None
                 client.machine.excuse_silence(self.now_ms)
                 self.out.reading[client.connection] = True
+
+    @property
+    def voters(self) -> tuple[NodeId, ...]:
+        """The nodes that elect: by the log, or by the configuration if that never named any."""
+        return self.electing or self.map.voters or tuple(self.settings.peers)
+
+    def is_linked(self, node: NodeId) -> bool:
+        """Whether the link to the node is up."""
+        peer = self.peers.get(node)
+        return peer is not None and peer.link.connected
 
     def live_peers(self) -> list[NodeId]:
         """The other members that the map says are up."""

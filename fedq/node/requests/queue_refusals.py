@@ -9,13 +9,21 @@ from fedq.core.errors import (
     Refused,
 )
 from fedq.core.ids import QueueKey
-from fedq.core.versions import ADOPTING, PARTED, PLANNED_MOVES, STREAMS, TRACING
+from fedq.core.versions import (
+    ADOPTING,
+    MEMBERSHIP,
+    PARTED,
+    PLANNED_MOVES,
+    STREAMS,
+    TRACING,
+)
 from fedq.node.records.private_queue import PrivateQueue
 from fedq.node.records.tables import arguments_text, refuse_arguments
 from fedq.proxy.calls import Totals
 from fedq.wiring.cluster_map.map import ClusterMap
 from fedq.wiring.cluster_map.operations import Operation, arguments_of
 from fedq.wiring.cluster_map.operations_copies import AdoptCopy
+from fedq.wiring.cluster_map.operations_members import RosterOperation
 from fedq.wiring.cluster_map.operations_moves import MovingOperation
 from fedq.wiring.cluster_map.operations_tracing import TracingOperation
 from fedq.wiring.cluster_map.queue_arguments import (
@@ -93,6 +101,8 @@ def refuse_too_new_change(operation: Operation, known: ClusterMap) -> Refused | 
     """Why an operator's change cannot be made before all nodes are of a release that knows it."""
     if isinstance(operation, AdoptCopy):
         return refuse_too_new("commands that name a copy", ADOPTING, known)
+    if isinstance(operation, RosterOperation):
+        return refuse_too_new("nodes that join and leave", MEMBERSHIP, known)
     if isinstance(operation, TracingOperation):
         return refuse_too_new("traces", TRACING, known)
     if isinstance(operation, MovingOperation):

@@ -45,8 +45,6 @@ from fedq.shell.config.values import (
 )
 from fedq.shell.config.yaml import USERS_KEY, Value, key_text
 
-#: More do not make the map safer, only slower; further nodes will observe.
-VOTERS_MAX: Final = 5
 _TIMING: Final = Timing()
 _NAME_PATTERN: Final = r"^[A-Za-z0-9][A-Za-z0-9._-]{0,62}$"
 
@@ -326,8 +324,8 @@ def _check_peers(config: NodeConfig) -> None:
         raise config.error(
             "peers", f"does not name this node; add `{config.node}: host:port` as others reach it"
         )
-    if len(config.peers) > VOTERS_MAX:
-        raise config.error("peers", f"{len(config.peers)} nodes; name at most {VOTERS_MAX}")
+    if len(config.peers) > limits.VOTERS_MAX:
+        raise config.error("peers", f"{len(config.peers)} nodes; name at most {limits.VOTERS_MAX}")
     if config.peer is not None and len(config.peers) < 2:
         raise config.error("peer", "there are no other nodes; name them under `peers`, too")
     owners: dict[str, NodeId] = {}

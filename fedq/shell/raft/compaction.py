@@ -69,7 +69,9 @@ class Compactor:
         index, term = voter.applied, journal.term_at(voter.applied)
         self._staged = index, term
         pieces = freeze()
-        self.under_way = self._loop.run_in_executor(None, storage.stage, index, term, pieces)
+        self.under_way = self._loop.run_in_executor(
+            None, storage.stage, index, term, pieces, storage.voters_at(index)
+        )
         self.under_way.add_done_callback(self._on_staged)
 
     def take_staged(self, storage: RaftStorage) -> int | None:

@@ -9,13 +9,15 @@ Outputs: whether it may vote for a candidate, stand itself, or be counted. Invar
 * it becomes a voter when a leader promotes it, when it founds the cluster with a majority of
   voters that are as new, or with the best log of all, when all are there;
 * what it might have promised before is in the logs of those who let it in, and the term in which
-  it might have voted is over.
+  it might have voted is over;
+* "all" are those of a set that this voter has not forgotten either: that of its data directory, or
+  the configuration's, as long as nobody who was met has heard of another one (docs/adr/0084).
 """
 
-from collections.abc import Iterable
 from typing import Final, NamedTuple, Protocol
 
 from fedq.core.ids import NodeId
+from fedq.shell.raft.voters import VoterSet
 from fedq.shell.raft.wire import Standing, VoteRequest
 
 
@@ -26,6 +28,8 @@ class Memory(NamedTuple):
     applied: int = 0
     #: There were Raft files before: if they are gone, they are lost and not new.
     is_used: bool = False
+    #: The newest set of voters with which it promised anything; None: the configuration's.
+    voters: VoterSet | None = None
 
 
 class VotersFiles(Protocol):
@@ -46,10 +50,17 @@ NO_MEMORY: Final = Memory()
 class Electorate:
     """The voters that this one has met, and what may be done with them."""
 
-    __slots__ = ("_asked", "_elected_log", "_met", "_peers", "has", "is_learner", "is_new")
+    __slots__ = (
+        "_asked", "_elected_log", "_me", "_met", "_remembered", "_set", "has", "is_learner",
+        "is_new",
+    )  # fmt: skip
 
-    def __init__(self, peers: Iterable[NodeId], files: VotersFiles) -> None:
-        self._peers = dict.fromkeys(peers)
+    def __init__(self, me: NodeId, remembered: VoterSet, files: VotersFiles) -> None:
+        """`remembered`: of the data directory, else of the configuration."""
+        self._me = me
+        self._remembered = remembered
+        #: The newest set in the log; a learner's log may be far behind what it promised.
+        self._set = remembered
         self.is_learner = files.is_learner
         self.is_new = files.is_new
         #: What each peer said of itself last.
@@ -65,6 +76,26 @@ class Electorate:
         """Takes note of what a peer says of itself."""
         self._met[peer] = standing
 
+    def use(self, voters: VoterSet) -> None:
+        """Counts these from now on, unless this is a learner."""
+        self._set = voters
+
+    def forget(self, peer: NodeId) -> None:
+        """Forgets a node that is gone for good."""
+        for known in (self._met, self._asked, self.has):
+            known.pop(peer, None)
+
+    @property
+    def _others(self) -> list[NodeId]:
+        """The other voters that are to be met."""
+        voters = self._remembered if self.is_learner else self._set
+        return [name for name in voters.names if name != self._me]
+
+    @property
+    def _is_a_voter(self) -> bool:
+        """Whether this node is one of the voters, by what it has not forgotten."""
+        return self._me in self._remembered.names
+
     def connected(self, peer: NodeId) -> None:
         """Begins anew with a peer, perhaps a new process, as a stream to it begins."""
         self._asked.pop(peer, None)
@@ -75,24 +106,28 @@ class Electorate:
     @property
     def founds(self) -> bool:
         """Whether this new voter and the others that are met are at a cluster's beginning."""
-        if not (self.is_learner and self.is_new):
+        if not (self.is_learner and self.is_new and self._is_a_voter and self._knows_the_set):
             return False
         if any(not standing.is_empty for standing in self._met.values()):
             return False
-        return 2 * (1 + len(self._met)) > 1 + len(self._peers)
+        others = self._others
+        met = [name for name in others if name in self._met]
+        return 2 * (1 + len(met)) > 1 + len(others)
 
     def may_vote(self, request: VoteRequest) -> bool:
         """Whether this voter may vote for the candidate."""
         if not self.is_learner:
             return True
-        if not self._all_met:
+        if not (self._is_a_voter and self._knows_the_set and self._all_met):
             return False
         newest = (request.last_term, request.last_index)
         return request.term > self.highest_term and newest >= self._best_log
 
     def may_lead(self, last_term: int, last_index: int) -> bool:
         """Whether this learner, whose log ends so, has the best one of all, and all are there."""
-        return self._all_met and (last_term, last_index) >= self._best_log
+        if not (self._is_a_voter and self._knows_the_set and self._all_met):
+            return False
+        return (last_term, last_index) >= self._best_log
 
     @property
     def highest_term(self) -> int:
@@ -101,7 +136,14 @@ class Electorate:
 
     @property
     def _all_met(self) -> bool:
-        return len(self._met) == len(self._peers)
+        return all(name in self._met for name in self._others)
+
+    @property
+    def _knows_the_set(self) -> bool:
+        """Whether nobody has heard of another set than this learner remembers."""
+        if self._remembered.number:
+            return True
+        return all(not standing.set_index for standing in self._met.values())
 
     @property
     def _best_log(self) -> tuple[int, int]:

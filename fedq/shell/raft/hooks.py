@@ -6,6 +6,7 @@ from typing import NamedTuple, Protocol
 from fedq.core.ids import NodeId
 from fedq.shell.raft.compaction import Pieces
 from fedq.shell.raft.snapshot import SnapshotError
+from fedq.shell.raft.voters import VoterSet
 from fedq.shell.raft.wire import RaftMessage
 
 
@@ -37,6 +38,16 @@ class LogMachine(Protocol):
     def on_leader(self, leader: NodeId | None) -> None:
         """Takes note whom this voter now believes to lead; None at first."""
 
+    @property
+    def wanted_voters(self) -> tuple[NodeId, ...] | None:
+        """The nodes that should vote, in ascending order; None: those that do.
+
+        Looked at while leading.
+        """
+
+    def on_voters(self, voters: tuple[NodeId, ...]) -> None:
+        """Takes note who votes, by the next entry of the log; as `on_committed`."""
+
 
 class Taken(NamedTuple):
     """A leader's snapshot that was read, and is on disk beside this voter's own."""
@@ -45,6 +56,8 @@ class Taken(NamedTuple):
     term: int
     #: What the machine made of it.
     read: object
+    #: Who voted then; None: the log had not named anybody.
+    voters: VoterSet | None
 
 
 class Voter(Protocol):
@@ -69,6 +82,19 @@ class Voter(Protocol):
     @property
     def is_learner(self) -> bool:
         """Whether this voter may have forgotten what it promised."""
+
+    @property
+    def voters(self) -> VoterSet:
+        """The voters, by the newest entry of this node's log that says so."""
+
+    def knows(self, peer: NodeId) -> bool:
+        """Whether the node is one that this one gives its log to, or follows."""
+
+    def know(self, peer: NodeId) -> None:
+        """Gives the log to one more node from now on, which follows it, whether it votes or not."""
+
+    def forget(self, peer: NodeId) -> bool:
+        """Has nothing to do with a node any more; False: it votes, so it stays."""
 
     def become_learner(self) -> None:
         """Makes this voter a learner: what it promised may not be in its files."""
@@ -118,6 +144,18 @@ class VoterHooks(Protocol):
 
     def on_voting(self) -> None:
         """Takes note that this voter votes like any other from now on."""
+
+    def wanted_voters(self) -> tuple[NodeId, ...] | None:
+        """As `LogMachine.wanted_voters`."""
+
+    def on_voters(self, voters: tuple[NodeId, ...]) -> None:
+        """Hands the machine the next committed set of voters."""
+
+    def on_new_set(self, voters: VoterSet) -> None:
+        """Takes note that the newest set in the log is another one; committed it may not be.
+
+        What is promised from now on counts with it: it is to be remembered on disk before.
+        """
 
     def read(self, encoded: bytes) -> None:
         """Has a leader's snapshot read beside the loop; `Voter.on_read` hears in a later turn."""

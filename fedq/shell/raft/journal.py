@@ -30,7 +30,7 @@ from typing import Final, NamedTuple, Self, overload
 
 from fedq.shell.disk.descriptors import SPARES
 from fedq.shell.disk.durable_files import FULL, Room
-from fedq.shell.raft.wire import ENTRY_BYTES_MAX, ENTRY_COMMAND, NO_OP
+from fedq.shell.raft.wire import ENTRY_BYTES_MAX, NO_OP, is_entry
 
 _MAGIC: Final = b"FEDQRAFT"
 _VERSION: Final = 1
@@ -202,6 +202,10 @@ class RaftJournal:
         """The term of an entry that is kept."""
         assert self.first_index <= index <= self.last_index, f"no entry {index}"
         return self._entries[index - self.first_index].term
+
+    def command_at(self, index: int) -> bytes:
+        """The kind byte and the command of an entry that is kept."""
+        return self._entries[index - self.first_index].command
 
     def since(self, index: int, count: int) -> list[Entry]:
         """The entries from `index` on, at most `count`; `index` is past the first one kept."""
@@ -377,7 +381,7 @@ class _Contents:
     def _take_entry(self, body: bytes) -> bool:
         _, index, term = _ENTRY.unpack_from(body)
         command = body[_ENTRY.size :]
-        if command != NO_OP and (command[0] != ENTRY_COMMAND or len(command) < 2):
+        if not is_entry(command):
             return False
         if self.entries:
             last = self.entries[-1]

@@ -12,6 +12,7 @@ from fedq.shell.raft.electorate import Electorate
 from fedq.shell.raft.hooks import VoterHooks
 from fedq.shell.raft.journal import RaftJournal
 from fedq.shell.raft.timing import RaftTiming
+from fedq.shell.raft.voters import VoterSet
 from fedq.shell.raft.wire import NO_OP, Promote, Standing
 
 
@@ -24,6 +25,7 @@ class Learning:
     _node_name: NodeId
     _peers: dict[NodeId, Any]
     _timing: RaftTiming
+    _set: VoterSet
     #: When the peers were told last what this voter is.
     _introduced_s = float("-inf")
     term: Any
@@ -34,6 +36,8 @@ class Learning:
     _SyncObj__setCurrentTerm: Any
     _SyncObj__raftElectionDeadline: Any
     _SyncObj__raftMatchIndex: Any
+    _SyncObj__raftLeader: Any
+    _remember_set: Any
 
     @property
     def is_learner(self) -> bool:
@@ -50,17 +54,26 @@ class Learning:
         """Does what is due before a step."""
         if self.is_learner:
             self._learn(now_s)
+        if self._SyncObj__raftElectionDeadline < now_s and not self._may_stand:
+            # Its leader is silent, and others have to find the next one.
+            self._SyncObj__raftLeader = None
+            self._wait_for_leader()
         pause_s = self._timing.election_min_ms / 2_000
         if self.leader is None and now_s - self._introduced_s > pause_s:
             self._introduced_s = now_s
             for peer in self._peers:
                 self.introduce(peer)
 
+    @property
+    def _may_stand(self) -> bool:
+        """Whether this node may call an election: it votes, by its own log, and forgot nothing."""
+        return not self.is_learner and self._node_name in self._set.names
+
     def introduce(self, peer: NodeId) -> None:
         """Tells a peer what this voter is."""
         log = self._log
         learner = self._electorate.is_learner
-        standing = Standing(self.term, log.last_index, log.last_term, learner)
+        standing = Standing(self.term, log.last_index, log.last_term, learner, self._set.number)
         self._post(peer, standing)
 
     def _learn(self, now_s: float) -> None:
@@ -68,18 +81,19 @@ class Learning:
         log, electorate = self._log, self._electorate
         if electorate.founds:
             self._become_voter()
-        elif self._SyncObj__raftElectionDeadline < now_s:
-            if electorate.may_lead(log.last_term, log.last_index):
-                # In none of the terms in which it may have voted.
-                term = max(self.term, electorate.highest_term)
-                self._SyncObj__setCurrentTerm(term, self._node_name)
-                self._become_voter()
-            else:
-                self._wait_for_leader()
+            return
+        is_due = self._SyncObj__raftElectionDeadline < now_s
+        if is_due and electorate.may_lead(log.last_term, log.last_index):
+            # In none of the terms in which it may have voted.
+            term = max(self.term, electorate.highest_term)
+            self._SyncObj__setCurrentTerm(term, self._node_name)
+            self._become_voter()
 
     def _become_voter(self) -> None:
         self._hooks.on_voting()
         self._electorate.is_learner = False
+        if self._set.number:
+            self._remember_set()
         for peer in self._peers:
             self.introduce(peer)
 

@@ -21,7 +21,6 @@ turns and is reported once through `failed`.
 """
 
 import logging
-import random
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final, NoReturn
 
@@ -36,16 +35,19 @@ import pysyncobj.version
 
 from fedq.core.errors import NodeFailure
 from fedq.core.ids import NodeId
-from fedq.shell.raft.electorate import Electorate
+from fedq.shell.raft.changing import Changing
+from fedq.shell.raft.electorate import Electorate, Memory
 from fedq.shell.raft.hooks import LogMachine, VoterHooks
 from fedq.shell.raft.journal_adapter import JournalFace
 from fedq.shell.raft.learning import Learning
+from fedq.shell.raft.linking import Linking
 from fedq.shell.raft.replication import Follower, next_batch, take_entries
 from fedq.shell.raft.snapshot import SnapshotReceiver
 from fedq.shell.raft.storage import RaftStorage
 from fedq.shell.raft.taking import Taking
 from fedq.shell.raft.timing import RaftTiming
 from fedq.shell.raft.turns import RaftTurns
+from fedq.shell.raft.voters import ENTRY_VOTERS, VoterSet, decode_voters
 from fedq.shell.raft.wire import (
     ENTRY_COMMAND,
     Ack,
@@ -126,7 +128,7 @@ class _Transport(pysyncobj.transport.Transport):  # type: ignore[misc]
         return True
 
 
-class _Voter(Learning, Taking, pysyncobj.syncobj.SyncObj):  # type: ignore[misc]
+class _Voter(Changing, Learning, Linking, Taking, pysyncobj.syncobj.SyncObj):  # type: ignore[misc]
     """pysyncobj's voter with its replication, application and compaction replaced.
 
     The names that begin with `_SyncObj__` are pysyncobj's private ones, hence the exact version.
@@ -135,32 +137,44 @@ class _Voter(Learning, Taking, pysyncobj.syncobj.SyncObj):  # type: ignore[misc]
     def __init__(
         self,
         node: NodeId,
-        peers: Iterable[NodeId],
+        configured: Iterable[NodeId],
         timing: RaftTiming,
         storage: RaftStorage,
         hooks: VoterHooks,
+        memory: Memory,
     ) -> None:
+        """`configured`: who votes as long as the log has not said so."""
         self._timing = timing
+        self._storage = storage
         self._log = storage.journal
         self._hooks = hooks
         self._post = hooks.post
         self._node_name = node
-        self._peers = {name: pysyncobj.node.Node(name) for name in sorted(peers)}
-        self._followers = {name: Follower() for name in self._peers}
+        self._configured = self._set = VoterSet(0, tuple(sorted(configured)))
+        self._make_node = pysyncobj.node.Node
+        self._peers: dict[NodeId, Any] = {}
+        self._followers: dict[NodeId, Follower] = {}
+        self._only_named = {}
         self._receiver = SnapshotReceiver()
-        self._electorate = Electorate(peers, storage)
+        self._electorate = Electorate(node, memory.voters or self._configured, storage)
         self._heard_leader = float("-inf")
         #: Who voted for this candidate in which term: a repeated frame must not count twice.
         self._ballots: tuple[int, dict[NodeId, None]] = (0, {})
         self._transport = _Transport(hooks.post)
         super().__init__(
             pysyncobj.node.Node(node),
-            list(self._peers.values()),
+            [],
             _configuration(timing, JournalFace(self._log)),
             transport=self._transport,
         )
         self._SyncObj__raftLastApplied = self._log.first_index
-        if not self._peers:
+        for name in self._set.names:
+            self.know(name)
+        self._look_through(whole=True)
+        self._electorate.use(self._set)
+        if memory.voters is not None and memory.voters != self._set:
+            self._remember_set()
+        if self._set.is_alone(node):
             self._SyncObj__raftElectionDeadline = 0.0
 
     # --- what the turns ask ---
@@ -182,8 +196,13 @@ class _Voter(Learning, Taking, pysyncobj.syncobj.SyncObj):  # type: ignore[misc]
     def committed(self) -> int:
         return int(self.raftCommitIndex)
 
+    def _now_s(self) -> float:
+        return _monotonic()
+
     def step(self) -> None:
-        self.learn(_monotonic())
+        now_s = self._now_s()
+        self.learn(now_s)
+        self.change(now_s)
         self.doTick(0)
 
     def append(self, commands: Sequence[bytes]) -> None:
@@ -193,7 +212,7 @@ class _Voter(Learning, Taking, pysyncobj.syncobj.SyncObj):  # type: ignore[misc]
         self._SyncObj__sendAppendEntries()
 
     def has_more_to_do(self) -> bool:
-        alone = not self._peers and self._isLeader()
+        alone = self._set.is_alone(self._node_name) and self._isLeader()
         known = self._log.last_index if alone else self.committed
         return self.applied < known
 
@@ -201,40 +220,6 @@ class _Voter(Learning, Taking, pysyncobj.syncobj.SyncObj):  # type: ignore[misc]
         reasons: list[int] = []
         self.transferLeadership(None, lambda _, reason: reasons.append(reason))
         return reasons == [pysyncobj.config.FAIL_REASON.SUCCESS]
-
-    def is_connected(self, peer: NodeId) -> bool:
-        return peer in self._peers and self._peers[peer] in self._SyncObj__connectedNodes
-
-    # --- links ---
-
-    def connected(self, peer: NodeId) -> None:
-        node = self._peers[peer]
-        self._SyncObj__onNodeConnected(node)
-        self._followers[peer].restart()
-        self._electorate.connected(peer)
-        self.introduce(peer)
-        if self._isLeader():
-            # It may come back without its disk: what it acknowledged before counts no more.
-            self._SyncObj__raftMatchIndex[node] = 0
-            self._SyncObj__raftNextIndex[node] = self._log.last_index + 1
-            self._SyncObj__newAppendEntriesTime = 0.0
-
-    def disconnected(self, peer: NodeId) -> None:
-        self._SyncObj__onNodeDisconnected(self._peers[peer])
-        self._followers[peer].restart()
-        if self.leader == peer:
-            # A killed process resets its connections: no need to wait for the whole timeout.
-            soon = self._timing.leader_lost_ms / 1_000 * random.uniform(0.5, 1.0)
-            deadline = min(self._SyncObj__raftElectionDeadline, _monotonic() + soon)
-            self._SyncObj__raftElectionDeadline = deadline
-
-    def frame_lost(self, peer: NodeId) -> None:
-        self._followers[peer].restart()
-        if self._isLeader():
-            node = self._peers[peer]
-            matched = self._SyncObj__raftMatchIndex[node]
-            learned = self._electorate.has.get(peer, 1)
-            self._SyncObj__raftNextIndex[node] = max(matched, learned) + 1
 
     # --- frames ---
 
@@ -261,6 +246,8 @@ class _Voter(Learning, Taking, pysyncobj.syncobj.SyncObj):  # type: ignore[misc]
                 raise AssertionError("commands of other voters are the turns' business")
 
     def _on_vote_request(self, node: Any, request: VoteRequest) -> None:
+        # Whether it votes by this node's own log is not asked: the entry that says so may be on its
+        # way, and the candidate counts with its own (ADR 0084).
         # Who hears its leader does not listen to a candidate that does not: else one bad link
         # would depose a leader that a majority is content with (Raft, section 6).
         if self._has_leader_at_hand() and not request.forced:
@@ -289,14 +276,14 @@ class _Voter(Learning, Taking, pysyncobj.syncobj.SyncObj):  # type: ignore[misc]
         if self._ballots[0] != vote.term:
             self._ballots = (vote.term, {})
         voters = self._ballots[1]
-        if node.id in voters:
+        if node.id in voters or node.id not in self._set.names:
             return
         voters[node.id] = None
         message = {"type": "response_vote", "term": vote.term}
         self._SyncObj__onMessageReceived(node, message)
 
     def _on_lead_now(self, node: Any, order: LeadNow) -> None:
-        if order.term == self.term and self.leader == node.id and not self.is_learner:
+        if order.term == self.term and self.leader == node.id and self._may_stand:
             self._transport.forced_term = order.term + 1
             message = {"type": "timeout_now", "term": order.term}
             self._SyncObj__onMessageReceived(node, message)
@@ -309,6 +296,8 @@ class _Voter(Learning, Taking, pysyncobj.syncobj.SyncObj):  # type: ignore[misc]
             return
         taken = take_entries(self._log, self.committed, append)
         success, following = taken.success, taken.next_index
+        named = any(entry.command[0] == ENTRY_VOTERS for entry in append.entries)
+        self._look_through(whole=named)
         self._answer(node, append.number, following, success=success, reset=not success)
         if taken.success:
             # Only what was compared with the leader's log may be committed.
@@ -430,6 +419,8 @@ class _Voter(Learning, Taking, pysyncobj.syncobj.SyncObj):  # type: ignore[misc]
         for command, index, _ in entries:
             if command[0] == ENTRY_COMMAND and not self._hooks.apply(command[1:]):
                 break
+            if command[0] == ENTRY_VOTERS:
+                self._hooks.on_voters(decode_voters(command))
             self._SyncObj__raftLastApplied = index
         return True
 
@@ -470,7 +461,8 @@ class RaftLog(RaftTurns):
         """
         storage = RaftStorage.open(self._directory, self._memory)
         try:
-            voter = _Voter(self._node, self._peers, self._timing, storage, self)
+            memory = self._memory
+            voter = _Voter(self._node, self._configured, self._timing, storage, self, memory)
             self._begin(voter, storage)
         except BaseException:
             storage.journal.abandon()

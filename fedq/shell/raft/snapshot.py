@@ -5,9 +5,11 @@ encoded snapshot, the same on disk and on the wire, and back.
 
     "FEDQSNAP" | format version u16 | CRC-32 u32 | size u64 | index u64 | term u64 | data, deflated
 
-`size` is that of the data before it was deflated, the checksum covers everything after itself.
-Invariants: the file is replaced durably and as a whole, and only by what was verified; a damaged
-one is refused, never skipped.
+Format 2 has the voters between the fields and the data: the number u64 of the entry that names
+them, a size u16 and that entry. Format 1 is of a log that never named any. `size` is that of the
+data before it was deflated, the checksum covers everything after itself. Invariants: the file is
+replaced durably and as a whole, and only by what was verified; a damaged one is refused, never
+skipped.
 """
 
 import os
@@ -21,12 +23,16 @@ from fedq.shell.raft.journal import (
     sync_directory,
     write_synced,
 )
+from fedq.shell.raft.voters import VoterSet, decode_voters, encode_voters
 from fedq.shell.raft.wire import PAYLOAD_BYTES_MAX, SNAPSHOT_BYTES_MAX, SnapshotChunk
 
 _MAGIC: Final = b"FEDQSNAP"
 _VERSION: Final = 1
+#: With a set of voters.
+_VERSION_VOTERS: Final = 2
 _HEADER = struct.Struct(">8sHI")
 _FIELDS = struct.Struct(">QQQ")
+_VOTERS = struct.Struct(">QH")
 _HEAD_BYTES: Final = _HEADER.size + _FIELDS.size
 #: Fast, and a map shrinks to a fifth even so.
 _DEFLATE_LEVEL: Final = 1
@@ -38,6 +44,8 @@ class Snapshot(NamedTuple):
     number: int
     term: int
     data: bytes
+    #: Who voted then; None: the log had not named anybody.
+    voters: VoterSet | None = None
 
 
 class SnapshotError(ValueError):
@@ -46,10 +54,13 @@ class SnapshotError(ValueError):
 
 def encode_snapshot(snapshot: Snapshot) -> bytes:
     """The form on disk and on the wire. Raises `RaftStorageError` beyond the limit."""
-    return b"".join(encode_pieces(snapshot.number, snapshot.term, [snapshot.data]))
+    number, term, data, voters = snapshot
+    return b"".join(encode_pieces(number, term, [data], voters))
 
 
-def encode_pieces(number: int, term: int, data: list[bytes]) -> list[bytes]:
+def encode_pieces(
+    number: int, term: int, data: list[bytes], voters: VoterSet | None = None
+) -> list[bytes]:
     """As `encode_snapshot`, of data in pieces, in pieces: none takes long, whatever their sum."""
     size = sum(map(len, data))
     deflater = zlib.compressobj(_DEFLATE_LEVEL)
@@ -61,10 +72,14 @@ def encode_pieces(number: int, term: int, data: list[bytes]) -> list[bytes]:
             "unused exchanges, queues and bindings"
         )
     fields = _FIELDS.pack(size, number, term)
+    version = _VERSION
+    if voters is not None:
+        version, entry = _VERSION_VOTERS, encode_voters(voters.names)
+        fields += _VOTERS.pack(voters.number, len(entry)) + entry
     checksum = zlib.crc32(fields)
     for piece in deflated:
         checksum = zlib.crc32(piece, checksum)
-    return [_HEADER.pack(_MAGIC, _VERSION, checksum), fields, *deflated]
+    return [_HEADER.pack(_MAGIC, version, checksum), fields, *deflated]
 
 
 def decode_snapshot(encoded: bytes) -> Snapshot:
@@ -72,21 +87,39 @@ def decode_snapshot(encoded: bytes) -> Snapshot:
     if len(encoded) < _HEAD_BYTES or encoded[: len(_MAGIC)] != _MAGIC:
         raise SnapshotError("not a snapshot, or its beginning is damaged")
     _, version, checksum = _HEADER.unpack_from(encoded)
-    if version != _VERSION:
-        raise SnapshotError(f"its format is {version}, this fedq reads format {_VERSION}")
+    if version not in (_VERSION, _VERSION_VOTERS):
+        raise SnapshotError(
+            f"its format is {version}, this fedq reads formats {_VERSION} and {_VERSION_VOTERS}"
+        )
     if zlib.crc32(memoryview(encoded)[_HEADER.size :]) != checksum:
         raise SnapshotError("its checksum does not match")
     size, number, term = _FIELDS.unpack_from(encoded, _HEADER.size)
     if size > SNAPSHOT_BYTES_MAX or number < 1:
         raise SnapshotError("its fields are out of range")
+    voters, begin = None, _HEAD_BYTES
+    if version == _VERSION_VOTERS:
+        voters, begin = _voters_in(encoded, number)
     inflater = zlib.decompressobj()
     try:
-        data = inflater.decompress(memoryview(encoded)[_HEAD_BYTES:], size + 1)
+        data = inflater.decompress(memoryview(encoded)[begin:], size + 1)
     except zlib.error as error:
         raise SnapshotError("its data cannot be inflated") from error
     if len(data) != size or not inflater.eof or inflater.unused_data:
         raise SnapshotError("its data has another size than it says")
-    return Snapshot(number, term, data)
+    return Snapshot(number, term, data, voters)
+
+
+def _voters_in(encoded: bytes, number: int) -> tuple[VoterSet, int]:
+    """The voters in a snapshot that ends with entry `number`, and where its data begins."""
+    try:
+        index, size = _VOTERS.unpack_from(encoded, _HEAD_BYTES)
+        begin = _HEAD_BYTES + _VOTERS.size
+        names = decode_voters(encoded[begin : begin + size])
+    except (struct.error, ValueError) as error:
+        raise SnapshotError(f"its voters cannot be read: {error}") from error
+    if not 1 < index <= number:
+        raise SnapshotError("its voters are of an entry that it does not contain")
+    return VoterSet(index, names), begin + size
 
 
 class SnapshotFile:

@@ -1,10 +1,10 @@
 """A Raft voter's journal and snapshot together, so that they always fit each other.
 
 Inputs: a directory, snapshots of the machine or of a leader. Outputs: the same two files after
-any crash. Invariant: the journal's first entry is the last one that the snapshot contains, or the
-common first entry when there is no snapshot. A crash between writing the snapshot and compacting
-the journal leaves a snapshot that is further on; `open` then finishes the job, keeping every
-entry after it.
+any crash, and the voters that they name. Invariant: the journal's first entry is the last one that
+the snapshot contains, or the common first entry when there is no snapshot. A crash between writing
+the snapshot and compacting the journal leaves a snapshot that is further on; `open` then finishes
+the job, keeping every entry after it.
 """
 
 from collections.abc import Callable
@@ -20,6 +20,7 @@ from fedq.shell.raft.journal import (
     write_durably,
 )
 from fedq.shell.raft.snapshot import Snapshot, SnapshotFile, encode_pieces
+from fedq.shell.raft.voters import VoterSet, newest_set
 
 JOURNAL_NAME = "raft.journal"
 SNAPSHOT_NAME = "raft.snapshot"
@@ -32,7 +33,9 @@ _LOST = b"lost\n"
 class RaftStorage:
     """The two files of one voter. Every method blocks for the disk; `OSError` is the end."""
 
-    __slots__ = ("_learner", "_snapshots", "is_learner", "is_new", "journal", "restored")
+    __slots__ = (
+        "_base", "_learner", "_snapshots", "is_learner", "is_new", "journal", "restored",
+    )  # fmt: skip
 
     def __init__(
         self,
@@ -51,6 +54,8 @@ class RaftStorage:
         self._snapshots = snapshots
         #: The machine's state to begin with; None: an empty one.
         self.restored = restored
+        #: Who voted as of the oldest entry kept; None: the log had not named anybody.
+        self._base = None if restored is None else restored.voters
 
     @classmethod
     def open(cls, directory: Path, memory: Memory = NO_MEMORY) -> Self:
@@ -110,21 +115,33 @@ class RaftStorage:
         """Writes a leader's snapshot beside this voter's own. For any thread."""
         self._snapshots.prepare(encoded)
 
-    def install(self, index: int, term: int) -> None:
+    def install(self, index: int, term: int, voters: VoterSet | None) -> None:
         """Takes the leader's snapshot that was prepared in place of the entries it contains."""
         self._snapshots.take_prepared()
+        self._base = voters
         self._fit(index, term)
 
     def encoded_snapshot(self) -> bytes | None:
         """The newest snapshot on disk: it ends with the journal's first entry, or later."""
         return self._snapshots.read_encoded()
 
-    def stage(self, index: int, term: int, data: Callable[[], list[bytes]]) -> None:
+    def voters_at(self, index: int) -> VoterSet | None:
+        """The newest set of voters as of entry `index`; None: the log has not named anybody."""
+        found = newest_set(self.journal, index, self._base or VoterSet(0, ()))
+        return found if found.number else None
+
+    def stage(
+        self,
+        index: int,
+        term: int,
+        data: Callable[[], list[bytes]],
+        voters: VoterSet | None = None,
+    ) -> None:
         """Writes the machine's snapshot after entry `index` beside the newest. For any thread.
 
-        Raises `RaftStorageError`; everything is as it was then.
+        `voters`: as of that entry. Raises `RaftStorageError`; everything is as it was then.
         """
-        self._snapshots.stage(encode_pieces(index, term, data()))
+        self._snapshots.stage(encode_pieces(index, term, data(), voters))
 
     def sync(self, has_written: bool, compact_to: int | None) -> RaftStorageError | None:
         """Does all of a turn that blocks for the disk, for the thread that waits for it.
@@ -142,6 +159,11 @@ class RaftStorage:
             except NotReplaced as error:
                 return error
         return None
+
+    def use_compacted(self, index: int) -> None:
+        """Goes on with the journal that `sync` made shorter, to this entry."""
+        self._base = self.voters_at(index)
+        self.journal.use_compacted()
 
     def _fit(self, index: int, term: int) -> None:
         """Makes the journal begin with the snapshot's last entry."""

@@ -36,7 +36,7 @@ def read_leaders(storage: RaftStorage, machine: LogMachine, encoded: bytes) -> T
     snapshot = decode_snapshot(encoded)
     read = machine.read_snapshot(snapshot.data)
     storage.prepare(encoded)
-    return Taken(snapshot.number, snapshot.term, read)
+    return Taken(snapshot.number, snapshot.term, read, snapshot.voters)
 
 
 class Reader:
@@ -88,6 +88,7 @@ class Taking:
     committed: Any
     _answer: Any
     _follow: Any
+    _look_through: Any
     _SyncObj__raftLastApplied: Any
     _SyncObj__raftCommitIndex: Any
 
@@ -127,6 +128,7 @@ class Taking:
             self._hooks.install(taken)
             self._SyncObj__raftLastApplied = taken.number
             self._SyncObj__raftCommitIndex = max(self.committed, taken.number)
+            self._look_through(whole=True)
         self._answer(node, number, taken.number + 1, success=True)
 
     def _ask_again(self, node: Any, number: int, error: SnapshotError) -> None:

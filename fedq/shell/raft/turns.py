@@ -20,29 +20,31 @@ from typing import Final
 
 from fedq.core import limits
 from fedq.core.ids import NodeId
+from fedq.core.limits import VOTERS_MAX
 from fedq.shell.raft.compaction import Compactor
 from fedq.shell.raft.electorate import NO_MEMORY, Memory
 from fedq.shell.raft.hooks import LogMachine, Taken, Voter
 from fedq.shell.raft.journal import RaftStorageError
 from fedq.shell.raft.replication import batches
 from fedq.shell.raft.snapshot import Snapshot
+from fedq.shell.raft.status import RaftStatus
 from fedq.shell.raft.storage import RaftStorage
 from fedq.shell.raft.taking import Reader
 from fedq.shell.raft.timing import RaftTiming
+from fedq.shell.raft.voters import VoterSet
 from fedq.shell.raft.wire import Forward, RaftMessage, WireError, decode, encode
 
 #: Frames received and not yet handled; more are dropped, which Raft survives.
 _INBOX_FRAMES_MAX: Final = 1_024
 #: Commands of other voters taken in one turn; more are dropped, and repeated by their proposers.
 _FORWARDED_MAX: Final = 4_096
-VOTERS_MAX: Final = 5
 #: A voter without others looks at the clock this many times more rarely, once it leads.
 _ALONE_TICKS: Final = 10
 
 logger = logging.getLogger(__name__)
 
 
-class RaftTurns:
+class RaftTurns(RaftStatus):
     """Drives one `Voter` on the running asyncio loop."""
 
     def __init__(
@@ -56,22 +58,22 @@ class RaftTurns:
         failed: Callable[[str], None],
         timing: RaftTiming | None = None,
         memory: Memory = NO_MEMORY,
+        joins: bool = False,
+        remember: Callable[[VoterSet], None] = lambda _: None,
     ) -> None:
         """`voters` contains `node`; `directory` holds the files, its parent exists.
 
-        `send` hands a frame to the peer's stream, False if it is not connected. `failed` is
-        called once, with a sentence, when the log had to stop: the process should end.
-        `memory`: how far the files must have come. Raises `ValueError` for impossible voters.
+        They count until the log says who votes; `joins`: there are none, this node is to be let
+        into a cluster that runs. `remember` notes on disk who votes now (`Memory.voters`). `send`
+        hands a frame to the peer's stream, False if it is not connected. `failed` is called once,
+        with a sentence, when the log had to stop: the process should end. `memory`: how far the
+        files must have come. Raises `ValueError` for impossible voters.
         """
-        self._memory = memory
-        names = dict.fromkeys(voters)
-        if node not in names or len(names) != len(voters) or len(names) > VOTERS_MAX:
-            raise ValueError(
-                f"a Raft log has 1 to {VOTERS_MAX} different voters, among them the node itself; "
-                f"{node} was given {', '.join(voters)}"
-            )
         self._node = node
-        self._peers = dict.fromkeys(name for name in names if name != node)
+        self._memory, self._remember = memory, remember
+        self._configured = _checked(node, voters, joins=joins)
+        #: Nodes whose frames are taken, and that may get some: voters and others.
+        self._known = {name: None for name in self._configured if name != node}
         self._directory = directory
         self._timing = timing or RaftTiming()
         self._send = send
@@ -138,10 +140,22 @@ class RaftTurns:
     def install(self, taken: Taken) -> None:
         """A leader's snapshot, on disk already, takes its place, and is shown to the machine."""
         assert self._storage is not None
-        self._storage.install(taken.number, taken.term)
+        self._storage.install(taken.number, taken.term, taken.voters)
         self._machine.on_snapshot(taken.read)
 
-    def forget(self) -> None:
+    def wanted_voters(self) -> tuple[NodeId, ...] | None:
+        """The nodes that should vote, as the machine has it."""
+        return self._machine.wanted_voters
+
+    def on_voters(self, voters: tuple[NodeId, ...]) -> None:
+        """Hands the machine the next committed set of voters."""
+        self._machine.on_voters(voters)
+
+    def on_new_set(self, voters: VoterSet) -> None:
+        """Has the newest set in the log remembered, on disk on return, before its first promise."""
+        self._remember(voters)
+
+    def learn_first(self) -> None:
         """Learns before it votes from now on: the files turn out to be an older copy."""
         voter, storage = self._voter, self._storage
         if voter is not None and storage is not None and not voter.is_learner:
@@ -164,6 +178,8 @@ class RaftTurns:
             storage.restored = None
         self._voter, self._storage = voter, storage
         self._compactor = Compactor(self._loop, self._timing, self._make_turn_due)
+        for peer in self._known:
+            voter.know(peer)
         for peer in self._connected:
             voter.connected(peer)
         self._timer = self._loop.call_later(0, self._on_timer)
@@ -209,12 +225,31 @@ class RaftTurns:
         self._make_turn_due()
         return True
 
+    def know(self, peer: NodeId) -> None:
+        """Has to do with one more node from now on, whether it votes or not."""
+        if peer != self._node and peer not in self._known:
+            self._known[peer] = None
+            if self._voter is not None:
+                self._voter.know(peer)
+
+    def forget(self, peer: NodeId) -> bool:
+        """Has nothing to do with a node any more; False: it votes, so it stays."""
+        if self._voter is not None and not self._voter.forget(peer):
+            return False
+        self._known.pop(peer, None)
+        self._connected.pop(peer, None)
+        return True
+
+    def _is_known(self, peer: NodeId) -> bool:
+        voter = self._voter
+        return peer in self._known or (voter is not None and voter.knows(peer))
+
     def receive(self, peer: NodeId, frame: bytes) -> None:
         """Takes a frame from the peer's Raft stream; drops and counts one that makes no sense."""
         if self._voter is None:
             return
-        if peer not in self._peers:
-            self._refuse(peer, "it is not a voter of this cluster")
+        if not self._is_known(peer):
+            self._refuse(peer, "it is no node of this cluster")
             return
         try:
             message = decode(frame)
@@ -227,7 +262,7 @@ class RaftTurns:
 
     def on_peer_connected(self, peer: NodeId) -> None:
         """Takes note that frames may be sent to the peer; again after a new connection."""
-        if peer not in self._peers:
+        if not self._is_known(peer):
             return
         self._garbage_from.pop(peer, None)
         self._connected[peer] = None
@@ -245,65 +280,11 @@ class RaftTurns:
                 self._in_flight.clear()
             self._make_turn_due()
 
-    # --- for status ---
-
-    @property
-    def leader(self) -> NodeId | None:
-        """The voter that this one believes to lead."""
-        return self._voter.leader if self._voter is not None else None
-
-    @property
-    def is_learner(self) -> bool:
-        """Whether this voter may have forgotten what it promised, and so gives no vote."""
-        return self._voter is not None and self._voter.is_learner
-
-    @property
-    def mark(self) -> Memory:
-        """How far the files have come: what is applied is never taken back."""
-        return Memory(self.term, self.applied_index, is_used=True)
-
-    @property
-    def is_leader(self) -> bool:
-        """Whether this voter believes itself to lead. For a moment, two voters may believe so."""
-        return self.leader == self._node
-
-    @property
-    def term(self) -> int:
-        """The Raft term, 0 before the start."""
-        return self._voter.term if self._voter is not None else 0
-
-    @property
-    def applied_index(self) -> int:
-        """The index of the newest entry the machine has; the log begins with 1."""
-        return self._voter.applied if self._voter is not None else 0
-
-    @property
-    def committed_index(self) -> int:
-        """The index of the newest entry known to be committed."""
-        return self._voter.committed if self._voter is not None else 0
-
-    @property
-    def truncations(self) -> int:
-        """How often this process removed entries that conflicted with a leader's."""
-        return self._storage.journal.truncations if self._storage is not None else 0
-
-    @property
-    def is_syncing(self) -> bool:
-        """Whether a turn is waiting for the disk; nothing is decided meanwhile."""
-        return self._sync is not None
-
-    @property
-    def sync_owed_ms(self) -> int:
-        """How long the turn at hand has been waiting for the disk."""
-        if self._sync is None or self._loop is None:
-            return 0
-        return round((self._loop.time() - self._sync_began_s) * 1_000)
-
     # --- the end ---
 
     async def stop(self) -> None:
         """Hands leadership over, within `hand_over_ms`, and closes the files; may come again."""
-        if self._voter is not None and self._peers:
+        if self._voter is not None and not self._voter.voters.is_alone(self._node):
             await self._hand_over(self._voter)
         await self._reader.finish()
         if self._storage is not None:
@@ -368,7 +349,8 @@ class RaftTurns:
         self._turn()
         if self._voter is not None and self._loop is not None:
             tick_s = self._timing.tick_ms / 1_000
-            if not self._peers and self.is_leader:
+            alone = not self._known and self._voter.voters.is_alone(self._node)
+            if alone and self.is_leader:
                 # Nobody's silence means anything: what it is asked makes a turn due.
                 tick_s *= _ALONE_TICKS
             self._timer = self._loop.call_later(tick_s, self._on_timer)
@@ -393,6 +375,8 @@ class RaftTurns:
                 voter.on_read(taken)
             inbox, self._inbox = self._inbox, []
             for peer, message in inbox:
+                if not voter.knows(peer):
+                    continue
                 if isinstance(message, Forward):
                     self._forwarded += message.commands[: _FORWARDED_MAX - len(self._forwarded)]
                 else:
@@ -434,7 +418,7 @@ class RaftTurns:
             if kept is not None:
                 compactor.on_kept(kept)
             elif self._compacts_to is not None:
-                storage.journal.use_compacted()
+                storage.use_compacted(self._compacts_to)
                 compactor.on_compacted()
             self._end_turn(voter)
         except Exception as failure:
@@ -494,7 +478,19 @@ class RaftTurns:
     def _refuse(self, peer: NodeId, reason: str) -> None:
         self.garbage_frames += 1
         # One line for each voter's connection, one for all strangers together.
-        source = peer if peer in self._peers else NodeId("")
+        source = peer if self._is_known(peer) else NodeId("")
         if source not in self._garbage_from:
             self._garbage_from[source] = None
             logger.warning("dropping Raft frames of %s: %s", peer, reason)
+
+
+def _checked(node: NodeId, voters: Sequence[NodeId], *, joins: bool) -> dict[NodeId, None]:
+    """The voters by the configuration; raises `ValueError` where they are impossible."""
+    names = dict.fromkeys(voters)
+    fits = not names if joins else node in names
+    if not fits or len(names) != len(voters) or len(names) > VOTERS_MAX:
+        raise ValueError(
+            f"a Raft log has 1 to {VOTERS_MAX} different voters, among them the node itself; "
+            f"{node} was given {', '.join(voters)}"
+        )
+    return names

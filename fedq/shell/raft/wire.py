@@ -15,10 +15,12 @@ from collections.abc import Callable
 from typing import Final, NamedTuple, TypeAlias
 
 from fedq.core import limits
+from fedq.shell.raft.voters import is_voters
 
 WIRE_VERSION: Final = 2
 
-#: The first byte of a log entry: what follows is a command, or nothing (a new leader's entry).
+#: The first byte of a log entry: what follows is a command, or nothing (a new leader's entry); the
+#: third kind is a set of voters.
 ENTRY_COMMAND: Final = 0
 ENTRY_NO_OP: Final = 1
 NO_OP: Final = bytes([ENTRY_NO_OP])
@@ -116,6 +118,8 @@ class Standing(NamedTuple):
     last_term: int
     #: It votes only as `fedq.shell.raft.electorate` lets it.
     is_learner: bool
+    #: The entry that names the voters, as its log has it; 0: none does, the configuration counts.
+    set_index: int = 0
 
     @property
     def is_empty(self) -> bool:
@@ -148,6 +152,7 @@ _ENTRY = struct.Struct(">QI")
 _CHUNK = struct.Struct(">QQQQ")
 _ACK = struct.Struct(">QQQBBB")
 _STANDING = struct.Struct(">QQQB")
+_STANDING_IN_SET = struct.Struct(">QQQBQ")
 _PROMOTE = struct.Struct(">QQ")
 _COUNT = struct.Struct(">H")
 _SIZE = struct.Struct(">I")
@@ -161,6 +166,8 @@ _KIND_ACK = 6
 _KIND_FORWARD = 7
 _KIND_STANDING = 8
 _KIND_PROMOTE = 9
+#: From version 13 of the cluster on: a standing of who has a set of voters in its log.
+_KIND_STANDING_IN_SET = 10
 
 
 def encode(message: RaftMessage) -> bytes:
@@ -190,8 +197,10 @@ def _body(message: RaftMessage) -> tuple[int, list[bytes]]:
             return _KIND_CHUNK, [_CHUNK.pack(*message[:-1]), message.data]
         case Ack():
             return _KIND_ACK, [_ACK.pack(*message)]
+        case Standing(set_index=0):
+            return _KIND_STANDING, [_STANDING.pack(*message[:-1])]
         case Standing():
-            return _KIND_STANDING, [_STANDING.pack(*message)]
+            return _KIND_STANDING_IN_SET, [_STANDING_IN_SET.pack(*message)]
         case Promote():
             return _KIND_PROMOTE, [_PROMOTE.pack(*message)]
         case Forward(commands):
@@ -293,6 +302,15 @@ def _read_standing(frame: bytes, at: int) -> tuple[Standing, int]:
     return Standing(term, last_index, last_term, _flag(learner)), at + _STANDING.size
 
 
+def _read_standing_in_set(frame: bytes, at: int) -> tuple[Standing, int]:
+    (set_index,) = _TERM.unpack_from(frame, at + _STANDING.size)
+    _check_numbers(set_index)
+    standing, end = _read_standing(frame, at)
+    if not 1 < set_index <= standing.last_index:
+        raise WireError(f"a set of voters in entry {set_index} of {standing.last_index}")
+    return standing._replace(set_index=set_index), end + _TERM.size
+
+
 def _read_promote(frame: bytes, at: int) -> tuple[Promote, int]:
     term, index = _PROMOTE.unpack_from(frame, at)
     _check_numbers(term, index)
@@ -323,6 +341,7 @@ _READERS: Final[dict[int, Callable[[bytes, int], tuple[RaftMessage, int]]]] = {
     _KIND_FORWARD: _read_forward,
     _KIND_STANDING: _read_standing,
     _KIND_PROMOTE: _read_promote,
+    _KIND_STANDING_IN_SET: _read_standing_in_set,
 }
 
 
@@ -334,10 +353,15 @@ def _bytes_at(frame: bytes, at: int, size: int, size_max: int) -> bytes:
     return frame[at : at + size]
 
 
+def is_entry(command: bytes) -> bool:
+    """Whether these are the kind byte and the contents of an entry of a log."""
+    if command[0] == ENTRY_COMMAND:
+        return len(command) > 1
+    return command == NO_OP or is_voters(command)
+
+
 def _check_entry(command: bytes) -> None:
-    if command[0] == ENTRY_COMMAND and len(command) > 1:
-        return
-    if command != NO_OP:
+    if not is_entry(command):
         raise WireError(f"unknown kind of log entry: {command[0]}, {len(command)} bytes")
 
 

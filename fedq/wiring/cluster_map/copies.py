@@ -53,6 +53,46 @@ def apply(state: MapState, operation: FragmentOperation) -> Ok | Refused:
             assert_never(operation)
 
 
+def leave_sync(state: MapState, node: NodeId) -> None:
+    """Takes the node's copies out of sync, wherever another is: what its disk has is old.
+
+    If it was to lead, the next copy in sync leads. Where it is the only one it stays: nobody else
+    has those messages.
+    """
+    _leave(state, node, keeps=True)
+
+
+def leave_copies(state: MapState, node: NodeId) -> None:
+    """As `leave_sync`, for a node that holds no copies at all from now on."""
+    _leave(state, node, keeps=False)
+
+
+def only_copies_of(state: MapState, node: NodeId) -> list[FragmentId]:
+    """The fragments that have no copy in sync but the node's."""
+    return [number for number, info in state.fragments.items() if [*info.in_sync] == [node]]
+
+
+def _leave(state: MapState, node: NodeId, *, keeps: bool) -> None:
+    for info in list(state.fragments.values()):
+        holds = node in info.in_sync if keeps else node in info.copies
+        if not holds or [*info.in_sync] == [node]:
+            continue
+        in_sync = {other: number for other, number in info.in_sync.items() if other != node}
+        epoch = Epoch(info.epoch + 1)
+        primary, reign = info.primary, info.reign
+        if primary == node:
+            hot = [other for other, number in in_sync.items() if state.is_up(other, number)]
+            primary, reign = next(iter((*hot, *in_sync))), epoch
+        gone = (primary,) if keeps else (primary, node)
+        backups = tuple(other for other in info.copies if other not in gone)
+        after = FragmentInfo(
+            info.id, info.queue, primary, backups, in_sync, epoch, reign, info.created
+        )
+        state.fragments[info.id] = after
+        state.changes.append(FragmentChanged(info.id, info, after))
+        note_primary(state, info.id)
+
+
 def create_fragment(state: MapState, key: QueueKey, primary: NodeId) -> FragmentId:
     """Creates a fragment of an existing queue, led by `primary`, which is up, if not drained."""
     number = FragmentId(state.next_fragment)

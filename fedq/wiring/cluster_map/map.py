@@ -19,9 +19,11 @@ transaction, but nothing comes in between.
 
 from typing import NamedTuple, TypeAlias
 
+import orjson
+
 from fedq.core import limits
 from fedq.core.errors import COMMAND_INVALID, INTERNAL_ERROR, NodeFailure, Refused
-from fedq.core.ids import MapVersion
+from fedq.core.ids import MapVersion, NodeId
 from fedq.wiring.cluster_map import (
     access,
     copies,
@@ -29,6 +31,7 @@ from fedq.wiring.cluster_map import (
     digest,
     membership,
     moves,
+    roster,
     snapshot,
     tracing,
     weighing,
@@ -36,10 +39,7 @@ from fedq.wiring.cluster_map import (
 from fedq.wiring.cluster_map.operations import (
     AddFragment,
     CommandError,
-    JoinEra,
-    MemberDown,
-    MemberUp,
-    NewEra,
+    MemberOperation,
     Operation,
     RetireFragment,
     SetCopies,
@@ -48,7 +48,6 @@ from fedq.wiring.cluster_map.operations import (
 )
 from fedq.wiring.cluster_map.operations_access import AccessOperation
 from fedq.wiring.cluster_map.operations_copies import AdoptCopy
-from fedq.wiring.cluster_map.operations_members import Speaks
 from fedq.wiring.cluster_map.operations_moves import DrainChanged, MoveChanged, MovingOperation
 from fedq.wiring.cluster_map.operations_tracing import TracingOperation
 from fedq.wiring.cluster_map.snapshot import Frozen
@@ -65,6 +64,7 @@ from fedq.wiring.cluster_map.state import (
     MemberChanged,
     MemberSpeaks,
     Ok,
+    RosterChanged,
 )
 
 Result: TypeAlias = Ok | Refused
@@ -168,6 +168,21 @@ class ClusterMap(MapState):
             self.failures.append(forgotten)
         return Applied(request, results, changes, False)
 
+    def take_voters(self, voters: tuple[NodeId, ...]) -> Applied:
+        """Takes note who votes, by the next entry of the log; as `apply`."""
+        self.version = MapVersion(self.version + 1)
+        roster.take_voters(self, voters)
+        changes, self.changes = self.changes, []
+        self._note_versions(changes)
+        said = b'{"voters":%b}' % orjson.dumps(voters)
+        self.digest = digest.after(self.digest, said, ())
+        return Applied("", (), changes, False)
+
+    @property
+    def wanted_voters(self) -> tuple[NodeId, ...] | None:
+        """The nodes that should vote, in ascending order; None: nobody has said so."""
+        return roster.wanted_voters(self)
+
     def snapshot(self) -> bytes:
         """The whole map, as `restore` takes it."""
         return snapshot.encode(self, self._remembered)
@@ -226,7 +241,7 @@ class ClusterMap(MapState):
         )
 
     def _apply(self, operation: Operation) -> Result:
-        if isinstance(operation, MemberUp | MemberDown | JoinEra | NewEra | Speaks):
+        if isinstance(operation, MemberOperation):
             return membership.apply(self, operation)
         if isinstance(operation, AddFragment | RetireFragment | SetCopies | AdoptCopy):
             return copies.apply(self, operation)
@@ -253,7 +268,9 @@ class ClusterMap(MapState):
 
     def _note_versions(self, changes: list[Change]) -> None:
         for change in changes:
-            if isinstance(change, MemberChanged | MemberSpeaks | EraChanged | DrainChanged):
+            if isinstance(
+                change, MemberChanged | MemberSpeaks | RosterChanged | EraChanged | DrainChanged
+            ):
                 self.members_version = self.version
             elif isinstance(
                 change, FragmentAdded | FragmentChanged | FragmentRemoved | MoveChanged

@@ -20,10 +20,10 @@ from dataclasses import replace
 from typing import assert_never
 
 from fedq.core.errors import PRECONDITION_FAILED, Refused
-from fedq.core.ids import Epoch, NodeId, QueueKey
-from fedq.wiring.cluster_map import releases
-from fedq.wiring.cluster_map.bindings import remove_bindings, remove_exchange, remove_queue
-from fedq.wiring.cluster_map.moves import end_moves_to, note_primary
+from fedq.core.ids import NodeId
+from fedq.wiring.cluster_map import releases, roster
+from fedq.wiring.cluster_map.bindings import remove_exchange, remove_queue
+from fedq.wiring.cluster_map.copies import leave_sync
 from fedq.wiring.cluster_map.operations import (
     JoinEra,
     MemberDown,
@@ -31,12 +31,16 @@ from fedq.wiring.cluster_map.operations import (
     MemberUp,
     NewEra,
 )
-from fedq.wiring.cluster_map.operations_members import Speaks
+from fedq.wiring.cluster_map.operations_members import (
+    AdmitNode,
+    ForgetNode,
+    NameVoters,
+    PromoteNode,
+    Speaks,
+)
+from fedq.wiring.cluster_map.processes import forget_process
 from fedq.wiring.cluster_map.state import (
-    ClaimReleased,
     EraChanged,
-    FragmentChanged,
-    FragmentInfo,
     MapState,
     Member,
     MemberChanged,
@@ -57,6 +61,8 @@ def apply(state: MapState, operation: MemberOperation) -> Ok | Refused:
             return _new_era(state)
         case Speaks():
             return releases.apply(state, operation)
+        case NameVoters() | AdmitNode() | PromoteNode() | ForgetNode():
+            return roster.apply(state, operation)
         case _:
             assert_never(operation)
 
@@ -67,7 +73,7 @@ def _member_up(state: MapState, operation: MemberUp) -> Ok | Refused:
     if known is not None:
         refusal = _refuse_process(known, operation)
     else:
-        refusal = state.refuse_if_full(by_operator=True)
+        refusal = _refuse_stranger(state, node) or state.refuse_if_full(by_operator=True)
     if refusal is not None:
         return refusal
     # What its directory is worth was judged as it came up: a question that it asked before it had
@@ -76,7 +82,7 @@ def _member_up(state: MapState, operation: MemberUp) -> Ok | Refused:
     behind = known.behind if known is not None and is_known else operation.behind
     stays = known is not None and known.up and known.incarnation == incarnation
     if known is not None and known.incarnation < incarnation:
-        _forget_process(state, node)
+        forget_process(state, node)
     member = Member(
         incarnation,
         True,
@@ -91,9 +97,10 @@ def _member_up(state: MapState, operation: MemberUp) -> Ok | Refused:
     if member == known:
         return Ok()
     state.members[node] = member
+    roster.note_address(state, node, member.peer_address)
     if behind and not is_known:
         # Before the others begin a session with it: by then they must know what they lead.
-        _take_out_of_sync(state, node)
+        leave_sync(state, node)
     state.changes.append(MemberChanged(node))
     if not state.era:
         state.era_number = 1
@@ -104,6 +111,22 @@ def _member_up(state: MapState, operation: MemberUp) -> Ok | Refused:
 
 def _is_same(known: Member, operation: MemberUp) -> bool:
     return (operation.incarnation, operation.start) == (known.incarnation, known.start)
+
+
+def _refuse_stranger(state: MapState, node: NodeId) -> Refused | None:
+    """Why a node without a process in the map is not of this cluster; None: it is."""
+    if not state.roster or node in state.roster:
+        return None
+    if node in state.forgotten:
+        return Refused(
+            PRECONDITION_FAILED,
+            f"node '{node}' was taken out of this cluster (`fedq cluster forget`): to come back as "
+            "a new node it needs an empty data directory, and `join` in its configuration",
+        )
+    return Refused(
+        PRECONDITION_FAILED,
+        f"node '{node}' is not of this cluster: name one of its nodes under `join`",
+    )
 
 
 def _refuse_process(known: Member, operation: MemberUp) -> Refused | None:
@@ -133,30 +156,6 @@ def _refuse_process(known: Member, operation: MemberUp) -> Refused | None:
     return None
 
 
-def _take_out_of_sync(state: MapState, node: NodeId) -> None:
-    """Takes the node's copies out of sync, wherever another is: what its disk has is old.
-
-    If it was to lead, the next copy in sync leads. Where it is the only one it stays: nobody else
-    has those messages.
-    """
-    for info in list(state.fragments.values()):
-        if node not in info.in_sync or len(info.in_sync) == 1:
-            continue
-        in_sync = {other: number for other, number in info.in_sync.items() if other != node}
-        epoch = Epoch(info.epoch + 1)
-        primary, reign = info.primary, info.reign
-        if primary == node:
-            hot = [other for other, number in in_sync.items() if state.is_up(other, number)]
-            primary, reign = next(iter((*hot, *in_sync))), epoch
-        backups = tuple(other for other in info.copies if other != primary)
-        after = FragmentInfo(
-            info.id, info.queue, primary, backups, in_sync, epoch, reign, info.created
-        )
-        state.fragments[info.id] = after
-        state.changes.append(FragmentChanged(info.id, info, after))
-        note_primary(state, info.id)
-
-
 def _join_era(state: MapState, operation: JoinEra) -> Ok | Refused:
     node, incarnation = operation.node, operation.incarnation
     if not state.is_up(node, incarnation):
@@ -180,20 +179,10 @@ def _member_down(state: MapState, operation: MemberDown) -> Ok | Refused:
         )
     if not member.up:
         return Ok()
-    _forget_process(state, node)
+    forget_process(state, node)
     state.members[node] = replace(member, up=False)
     state.changes.append(MemberChanged(node))
     return Ok(1)
-
-
-def _forget_process(state: MapState, node: NodeId) -> None:
-    """Releases what the node's newest process held alone; does nothing the second time."""
-    end_moves_to(state, node)
-    for key in [key for key, claim in state.claims.items() if claim.node == node]:
-        state.changes.append(ClaimReleased(key, state.claims.pop(key)))
-    for vhost in state.vhosts:
-        marks = state.bindings_of_destination.get(("node", QueueKey(vhost, node)), {})
-        remove_bindings(state, list(marks))
 
 
 def _new_era(state: MapState) -> Ok | Refused:

@@ -33,7 +33,7 @@ from fedq.wiring.cluster_map.operation_fields import arguments_of as arguments_o
 from fedq.wiring.cluster_map.operation_fields import canonical_arguments as canonical_arguments
 from fedq.wiring.cluster_map.operations_access import ACCESS_FORMS, AccessOperation
 from fedq.wiring.cluster_map.operations_copies import ADOPT_FIELDS, SET_COPIES_FIELDS, AdoptCopy
-from fedq.wiring.cluster_map.operations_members import SPEAKS_FIELDS, Speaks
+from fedq.wiring.cluster_map.operations_members import MEMBER_FORMS, RosterOperation, Speaks
 from fedq.wiring.cluster_map.operations_moves import MOVING_FORMS, MovingOperation
 from fedq.wiring.cluster_map.operations_tracing import TRACING_FORMS, TracingOperation
 
@@ -254,7 +254,7 @@ class SetCopies:
     restart: bool
 
 
-MemberOperation: TypeAlias = MemberUp | MemberDown | JoinEra | NewEra | Speaks
+MemberOperation: TypeAlias = MemberUp | MemberDown | JoinEra | NewEra | Speaks | RosterOperation
 FragmentOperation: TypeAlias = AddFragment | RetireFragment | SetCopies | AdoptCopy
 WiringOperation: TypeAlias = (
     DeclareExchange
@@ -345,7 +345,7 @@ _FORMS: Final[dict[str, tuple[Callable[..., Operation], dict[str, Check]]]] = {
     "member_down": (MemberDown, {"node": name, "incarnation": number}),
     "join_era": (JoinEra, {"node": name, "incarnation": number}),
     "new_era": (NewEra, {}),
-    "speaks": (Speaks, SPEAKS_FIELDS),
+    **MEMBER_FORMS,
     "declare_exchange": (
         DeclareExchange,
         {

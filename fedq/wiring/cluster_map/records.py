@@ -25,6 +25,17 @@ class Member:
 
 
 @dataclass(frozen=True, slots=True)
+class Place:
+    """A node that is of the cluster: where it is reached, its data directory, its vote."""
+
+    peer_address: str
+    #: The directory's random id; "": the node was in the first configurations.
+    directory: str
+    #: Whether it should vote; the others observe.
+    votes: bool
+
+
+@dataclass(frozen=True, slots=True)
 class Exchange:
     """An exchange; `arguments` in canonical text."""
 

@@ -26,6 +26,7 @@ from fedq.wiring.cluster_map.state import (
     MapState,
     Member,
     Ok,
+    Place,
     Queue,
     User,
 )
@@ -211,6 +212,7 @@ _MEMBER: Final = _record(
         "behind": _FLAG,
     },
 )
+_PLACE: Final = _record(Place, {"peer_address": _TEXT, "directory": _TEXT, "votes": _FLAG})
 _EXCHANGE: Final = _record(
     Exchange,
     {
@@ -276,6 +278,7 @@ _HEAD: Final = {
     "speaks": _SPEAKS,
     "cluster_version": _NUMBER,
     "cluster_name": _TEXT,
+    "voters": _TEXTS,
 }
 #: What the map remembers of requests, beside its state.
 REQUESTS: Final = "requests"
@@ -297,12 +300,16 @@ _FORMS: Final = {
     "firehose": _Form(_NAME, _NOTHING),
     "drained": _Form(_NAME, _value(_FLAG)),
     "moves": _Form(_FRAGMENT_KEY, _value(_TEXT)),
+    "roster": _Form(_NAME, _PLACE),
+    "forgotten": _Form(_NAME, _value(_NUMBER)),
     REQUESTS: _Form(_NAME, _value(_RESULTS)),
 }
 #: Those of the state, in the order in which they are written.
 TABLES: Final = tuple(name for name in _FORMS if name != REQUESTS)
 #: What is not written as long as nothing is in it.
-LEFT_OUT_EMPTY: Final = ("cluster_name", "traces", "firehose", "drained", "moves")
+LEFT_OUT_EMPTY: Final = (
+    "cluster_name", "traces", "firehose", "drained", "moves", "voters", "roster", "forgotten",
+)  # fmt: skip
 #: What maps of earlier releases do not say; without users, the map gets its first ones.
 LATER: Final[dict[str, object]] = {
     "digest": 0,
@@ -318,6 +325,9 @@ LATER: Final[dict[str, object]] = {
     "firehose": (),
     "drained": (),
     "moves": (),
+    "voters": [],
+    "roster": (),
+    "forgotten": (),
 }
 
 

@@ -13,7 +13,7 @@ from typing import Any, Final, TypeAlias
 
 import orjson
 
-from fedq.wiring.cluster_map import rows
+from fedq.wiring.cluster_map import invariants, rows
 from fedq.wiring.cluster_map.rows import Result
 from fedq.wiring.cluster_map.state import MapState
 
@@ -79,7 +79,7 @@ def decode(data: bytes, objects_max: int) -> tuple[MapState, Remembered]:
         raise ValueError("the snapshot of the cluster map is damaged: its digest does not match")
     try:
         state, remembered = _read(orjson.loads(body), MapState(objects_max))
-        state.check()
+        invariants.check(state)
     except (AssertionError, KeyError, TypeError, ValueError) as error:
         raise ValueError(f"the snapshot of the cluster map is inconsistent: {error!r}") from error
     return state, remembered

@@ -3,10 +3,7 @@
 Other floors read these records; only the `apply` functions of this package write them. Records
 are replaced, not changed, so a reader may keep one, and a snapshot is written in another thread.
 
-Invariants (`MapState.check` asserts them): a primary is in its in-sync set, and that within the
-copies; every fragment belongs to its queue and every queue has one; no binding dangles; a
-name is a queue's or claimed, never both; up members of the era are what keeps it alive; exchanges,
-queues and grants are in virtual hosts that exist, and grants are users'.
+Their invariants are asserted by `fedq.wiring.cluster_map.invariants`.
 """
 
 from dataclasses import dataclass
@@ -26,6 +23,7 @@ from fedq.wiring.cluster_map.records import Grant as Grant
 from fedq.wiring.cluster_map.records import GrantKey as GrantKey
 from fedq.wiring.cluster_map.records import Limits as Limits
 from fedq.wiring.cluster_map.records import Member as Member
+from fedq.wiring.cluster_map.records import Place as Place
 from fedq.wiring.cluster_map.records import Queue as Queue
 from fedq.wiring.cluster_map.records import User as User
 
@@ -55,6 +53,13 @@ class MemberChanged(NamedTuple):
 class MemberSpeaks(NamedTuple):
     """A member that is up said which versions it speaks; nothing else of it changed."""
 
+    node: NodeId
+
+
+class RosterChanged(NamedTuple):
+    """A node was let in, moved, forgotten, or its vote changed: which table, and which node."""
+
+    table: str
     node: NodeId
 
 
@@ -169,10 +174,10 @@ class LimitsChanged(NamedTuple):
 
 AccessChange = VhostAdded | VhostRemoved | UserChanged | PermissionsChanged | LimitsChanged
 Change = (
-    MemberChanged | MemberSpeaks | EraChanged | QueueAdded | QueueRemoved | FragmentAdded
-    | FragmentChanged | FragmentRemoved | ExchangeAdded | ExchangeRemoved | BindingAdded
-    | BindingRemoved | ClaimTaken | ClaimReleased | AccessChange | TracingChanged | DrainChanged
-    | MoveChanged
+    MemberChanged | MemberSpeaks | RosterChanged | EraChanged | QueueAdded | QueueRemoved
+    | FragmentAdded | FragmentChanged | FragmentRemoved | ExchangeAdded | ExchangeRemoved
+    | BindingAdded | BindingRemoved | ClaimTaken | ClaimReleased | AccessChange | TracingChanged
+    | DrainChanged | MoveChanged
 )  # fmt: skip
 
 
@@ -187,8 +192,9 @@ class Ok:
 TABLES: Final = (
     "bindings", "bindings_of_destination", "bindings_of_source", "changes", "claims",
     "cluster_name", "cluster_version", "digest", "drained", "era", "era_number", "exchanges",
-    "firehose", "fragments", "grants", "members", "moves", "next_fragment", "objects_max", "queues",
-    "seeded", "speaks", "traces", "user_limits", "users", "version", "vhost_limits", "vhosts",
+    "firehose", "forgotten", "fragments", "grants", "members", "moves", "next_fragment",
+    "objects_max", "queues", "roster", "seeded", "speaks", "traces", "user_limits", "users",
+    "version", "vhost_limits", "vhosts", "voters",
 )  # fmt: skip
 
 
@@ -226,6 +232,11 @@ class MapState:
         #: are wished elsewhere (`fedq.wiring.cluster_map.moves`).
         self.drained: dict[NodeId, bool] = {}
         self.moves: dict[FragmentId, NodeId] = {}
+        #: Who is of it, who votes by the log (none: as configured), and whose newest process was
+        #: forgotten (`fedq.wiring.cluster_map.roster`).
+        self.roster: dict[NodeId, Place] = {}
+        self.voters: tuple[NodeId, ...] = ()
+        self.forgotten: dict[NodeId, int] = {}
         self.next_fragment = 1
         self.claims: dict[QueueKey, Claim] = {}
         self.users: dict[str, User] = {}
@@ -339,14 +350,14 @@ class MapState:
 
     def add_binding(self, binding: Binding) -> None:
         """Adds a binding that is not there yet."""
-        source, destination = _ends(binding)
+        source, destination = ends_of(binding)
         self.bindings[binding] = None
         self.bindings_of_source.setdefault(source, {})[binding] = None
         self.bindings_of_destination.setdefault(destination, {})[binding] = None
 
     def drop_binding(self, binding: Binding) -> None:
         """Removes a binding that is there."""
-        source, destination = _ends(binding)
+        source, destination = ends_of(binding)
         del self.bindings[binding]
         at_source = self.bindings_of_source[source]
         del at_source[binding]
@@ -357,52 +368,8 @@ class MapState:
         if not at_destination:
             del self.bindings_of_destination[destination]
 
-    # --- invariants ---
 
-    def check(self) -> None:
-        """Asserts the invariants of the module's docstring; walks everything."""
-        for number, info in self.fragments.items():
-            assert number == info.id
-            assert 0 < number < self.next_fragment
-            assert info.id in self.queues[info.queue].fragments, "a fragment without its queue"
-            assert info.primary in info.in_sync, "a primary out of sync"
-            assert len({*info.copies}) == len(info.copies), "two copies on one node"
-            assert all(node in info.copies for node in info.in_sync), "in sync, but no copy"
-            assert all(node in self.members for node in info.copies), "a copy on no member"
-            assert info.created <= info.reign <= info.epoch
-        for key, queue in self.queues.items():
-            assert queue.fragments
-            assert len({*queue.fragments}) == len(queue.fragments)
-            assert all(self.fragments[number].queue == key for number in queue.fragments)
-            assert key not in self.claims
-            assert key.vhost in self.vhosts
-        for binding in self.bindings:
-            (source, (kind, key)) = _ends(binding)
-            assert source in self.exchanges, "a binding without its exchange"
-            if kind == "queue":
-                assert key in self.queues, "a binding without its queue"
-            if kind == "exchange":
-                assert key in self.exchanges, "a binding without its destination"
-            assert binding in self.bindings_of_source[source]
-            assert binding in self.bindings_of_destination[kind, key]
-        for key, claim in self.claims.items():
-            assert self.is_up(*claim), "a claim of a process that is gone"
-            assert key.vhost in self.vhosts
-        for number, node in self.moves.items():
-            assert self.fragments[number].primary != node, "a move that is done"
-            assert self.members[node].up, "a move to a node that is down"
-            assert node not in self.drained, "a move to a drained node"
-        assert all(node in self.members for node in self.drained), "a drained node, but no member"
-        vhosts = [key.vhost for key in self.exchanges]
-        vhosts += [trace.stream_vhost for trace in self.traces.values()]
-        assert all(vhost in self.vhosts for vhost in vhosts), "something of no virtual host"
-        assert all(vhost in self.vhosts for vhost in self.vhost_limits), "limits of no vhost"
-        assert all(user in self.users for user in self.user_limits), "limits of no user"
-        for user, vhost in self.grants:
-            assert user in self.users, "a grant without its user"
-            assert vhost in self.vhosts, "a grant without its virtual host"
-
-
-def _ends(binding: Binding) -> tuple[QueueKey, tuple[str, QueueKey]]:
+def ends_of(binding: Binding) -> tuple[QueueKey, tuple[str, QueueKey]]:
+    """The source of a binding, and the kind and key of its destination."""
     vhost, source, kind, destination, _, _ = binding
     return QueueKey(vhost, source), (kind, QueueKey(vhost, destination))

@@ -33,6 +33,7 @@ from fedq.wiring.cluster_map.operations_access import (
     SetUserLimits,
     SetVhostLimits,
 )
+from fedq.wiring.cluster_map.operations_members import AdmitNode, NameVoters
 from fedq.wiring.cluster_map.operations_moves import (
     DrainChanged,
     DrainNode,
@@ -61,6 +62,7 @@ from fedq.wiring.cluster_map.state import (
     PermissionsChanged,
     QueueAdded,
     QueueRemoved,
+    RosterChanged,
     UserChanged,
     VhostAdded,
     VhostRemoved,
@@ -89,6 +91,8 @@ _OPERATORS: Final = (
     | SetVhostLimits
     | SetUserLimits
     | MemberUp
+    | NameVoters
+    | AdmitNode
     | StartTrace
     | SetFirehose
     | DrainNode
@@ -118,6 +122,8 @@ class Weights:
         for table in (
             "members", "exchanges", "queues", "bindings", "fragments", "claims", "users", "grants",
             "vhost_limits", "user_limits", "traces", "firehose", "drained", "moves",
+            "vhost_limits", "user_limits", "traces", "firehose",
+            "roster", "forgotten",
         ):  # fmt: skip
             for key in getattr(state, table):
                 self._weigh(state, table, key)
@@ -142,7 +148,11 @@ class Weights:
                     self._weigh(state, "users", user)
                 case PermissionsChanged(grant):
                     self._weigh(state, "grants", grant)
-                case LimitsChanged(table, name) | TracingChanged(table, name):
+                case (
+                    LimitsChanged(table, name)
+                    | TracingChanged(table, name)
+                    | RosterChanged(table, name)
+                ):
                     self._weigh(state, table, name)
                 case DrainChanged(node):
                     self._weigh(state, "drained", node)

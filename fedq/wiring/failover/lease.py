@@ -47,6 +47,12 @@ class Lease:
         #: Until when this node may serve whoever leads by then.
         self._earned_ms = 0
 
+    def count(self, voters: Iterable[NodeId]) -> None:
+        """Counts these from now on: those with whom this node's log would elect."""
+        self._voters = tuple(dict.fromkeys(voters))
+        self.is_alone = self._voters == (self._me,)
+        self._of_leader = None
+
     def on_heartbeat(self, peer: NodeId, heartbeat: Heartbeat, now_ms: int) -> None:
         """Notes what the peer has heard of this node."""
         echo_ms = heartbeat.echo_ms

@@ -14,6 +14,7 @@ from fedq.shell.raft.electorate import NO_MEMORY, Memory
 from fedq.shell.raft.journal import RaftJournal
 from fedq.shell.raft.log import RaftLog, RaftTiming
 from fedq.shell.raft.storage import JOURNAL_NAME
+from fedq.shell.raft.voters import VoterSet
 
 FAST = RaftTiming(
     election_min_ms=150,
@@ -44,6 +45,9 @@ class Machine:
         self.unreadable = ""
         #: Called when one is read, in the thread that reads it.
         self.on_reading: Callable[[], None] = lambda: None
+        #: Who should vote; None: who does. And who did, one set after the other.
+        self.wanted: tuple[NodeId, ...] | None = None
+        self.voters: list[tuple[NodeId, ...]] = []
         #: How many commands it still takes in this turn of the event loop; None: all.
         self.room: int | None = None
 
@@ -91,6 +95,13 @@ class Machine:
     def lacks(self, commands: Iterable[bytes]) -> list[bytes]:
         return [command for command in commands if command not in self._seen]
 
+    @property
+    def wanted_voters(self) -> tuple[NodeId, ...] | None:
+        return self.wanted
+
+    def on_voters(self, voters: tuple[NodeId, ...]) -> None:
+        self.voters.append(voters)
+
     def on_leader(self, leader: NodeId | None) -> None:
         self.leaders.append(leader)
 
@@ -118,14 +129,18 @@ class Member:
         self.log = _Ticking(
             cluster.ticked,
             name,
-            cluster.names,
+            () if name in cluster.joining else cluster.voters or cluster.names,
             cluster.directory / name,
             send=lambda peer, frame: cluster.send(name, peer, frame),
             machine=self.machine,
             failed=self.failures.append,
             timing=cluster.timing_of(name),
             memory=cluster.memory.get(name, NO_MEMORY),
+            joins=name in cluster.joining,
+            remember=lambda voters: cluster.remembered.update({name: voters}),
         )
+        for other in cluster.names:
+            self.log.know(other)
 
 
 class Threads(ThreadPoolExecutor):
@@ -156,6 +171,11 @@ class Cluster:
         #: one win it while their leader lives.
         self.patient: frozenset[NodeId] = frozenset()
         self.names: Sequence[NodeId] = [NodeId(f"n{number}") for number in range(1, size + 1)]
+        #: Who votes at first, if not all; and who is no voter by its configuration.
+        self.voters: Sequence[NodeId] = ()
+        self.joining: frozenset[NodeId] = frozenset()
+        #: The sets with which voters have promised something.
+        self.remembered: dict[NodeId, VoterSet] = {}
         self.members: dict[NodeId, Member] = {}
         #: Why these, when they start, can read no snapshot.
         self.unreadable: dict[NodeId, str] = {}

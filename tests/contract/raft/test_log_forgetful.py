@@ -143,7 +143,7 @@ def test_a_voter_that_is_told_of_a_later_self_learns_and_votes_again(tmp_path: P
             lambda: not any(each.log.is_learner for each in cluster.members.values()), "all vote"
         )
         told = cluster.followers(leader)[0]
-        told.log.forget()
+        told.log.learn_first()
         assert told.log.is_learner
         assert (tmp_path / told.name / "learner").exists()
         await cluster.until(lambda: not told.log.is_learner, "it votes again")

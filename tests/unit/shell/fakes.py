@@ -58,6 +58,7 @@ class FakeNode:
         #: Whether its turn has room for another command of the log.
         self.has_room = True
         self.named = ""
+        self.wanted: tuple[NodeId, ...] | None = None
         #: The connections of clients that have logged in.
         self.opened: set[ConnectionId] = set()
         #: The clients of the server that told of them.
@@ -138,6 +139,13 @@ class FakeNode:
 
     def on_committed(self, command: bytes) -> None:
         self._take("on_committed", command)
+
+    @property
+    def wanted_voters(self) -> tuple[NodeId, ...] | None:
+        return self.wanted
+
+    def on_voters(self, voters: tuple[NodeId, ...]) -> None:
+        self.wanted = voters
 
     def on_leader(self, leader: NodeId | None) -> None:
         self._take("on_leader", leader)

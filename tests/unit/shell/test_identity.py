@@ -9,7 +9,14 @@ import pytest
 from fedq.core.errors import NodeFailure
 from fedq.core.ids import NodeId
 from fedq.core.limits import STARTS_REMEMBERED_MAX
-from fedq.shell.identity import ForeignDirectory, Identity, IdentityFile, RaftMark
+from fedq.shell.identity import (
+    ForeignDirectory,
+    Identity,
+    IdentityFile,
+    RaftMark,
+    raft_memory,
+)
+from fedq.shell.raft.voters import VoterSet
 
 VOTERS = [NodeId("n1"), NodeId("n2"), NodeId("n3")]
 
@@ -43,6 +50,40 @@ def test_another_node_s_directory_is_refused(tmp_path: Path) -> None:
     begin(tmp_path, "n1")
     with pytest.raises(ForeignDirectory, match="is the data directory of node 'n1', not of 'n2'"):
         begin(tmp_path, "n2")
+
+
+def test_voters_of_the_log_are_remembered_and_count_instead_of_the_configured(
+    tmp_path: Path,
+) -> None:
+    begin(tmp_path)
+    file = IdentityFile(tmp_path, NodeId("n1"), VOTERS)
+    assert file.begin().voters is None
+    grown = VoterSet(7, (NodeId("n1"), NodeId("n9")))
+    file.remember_voters(grown)
+    # Nobody's configuration has to name them, and the log may name others.
+    again = IdentityFile(tmp_path, NodeId("n1"), [NodeId("n1"), NodeId("n5")])
+    identity = again.begin()
+    assert identity.voters == grown
+    assert raft_memory(identity).voters == grown
+    before = (tmp_path / "identity.json").stat().st_mtime_ns
+    again.remember_voters(grown)
+    assert (tmp_path / "identity.json").stat().st_mtime_ns == before
+    # The entry was removed again for a conflict.
+    again.remember_voters(VoterSet(0, tuple(VOTERS)))
+    with pytest.raises(ForeignDirectory):
+        IdentityFile(tmp_path, NodeId("n1"), [NodeId("n1"), NodeId("n5")])
+    assert IdentityFile(tmp_path, NodeId("n1"), VOTERS).begin().voters is None
+
+
+@pytest.mark.parametrize(
+    "voters", [b"7", b"[1]", b'["7",["n1"]]', b"[7,[1]]", b"[0,[]]", b"[7,{}]"]
+)
+def test_voters_that_make_no_sense_are_refused(tmp_path: Path, voters: bytes) -> None:
+    begin(tmp_path)
+    path = tmp_path / "identity.json"
+    path.write_bytes(path.read_bytes().rstrip()[:-1] + b',"voters":%b}\n' % voters)
+    with pytest.raises(NodeFailure, match="another format"):
+        begin(tmp_path)
 
 
 def test_other_voters_than_the_directory_was_made_for_are_refused(tmp_path: Path) -> None:

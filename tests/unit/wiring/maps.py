@@ -2,6 +2,7 @@
 
 from fedq.core.errors import Refused
 from fedq.core.ids import Epoch, FragmentId, Incarnation, NodeId
+from fedq.wiring.cluster_map import invariants
 from fedq.wiring.cluster_map.map import Applied, ClusterMap, Result
 from fedq.wiring.cluster_map.operations import (
     Bind,
@@ -33,7 +34,7 @@ class Wired:
         command = encode_command(f"request {len(self.log)}", operations)
         self.log.append(command)
         self.last = self.map.apply(command)
-        self.map.check()
+        invariants.check(self.map)
         return self.last
 
     def do(self, operation: Operation) -> Result:

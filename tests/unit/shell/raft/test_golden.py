@@ -7,8 +7,10 @@ new form gets a file beside the old one.
 from pathlib import Path
 from typing import Final, get_args
 
+from fedq.core.ids import NodeId
 from fedq.shell.raft.journal import FIRST_ENTRY, Entry, RaftJournal
 from fedq.shell.raft.snapshot import Snapshot, decode_snapshot, encode_snapshot
+from fedq.shell.raft.voters import VoterSet, encode_voters
 from fedq.shell.raft.wire import (
     NO_OP,
     Ack,
@@ -46,6 +48,45 @@ MESSAGES: Final[list[RaftMessage]] = [
     Standing(0, 1, 0, False),
     Promote(8, 16),
 ]
+
+
+#: What came with version 13 of the cluster: sets of voters.
+VOTERS: Final = encode_voters([NodeId("n1"), NodeId("n2"), NodeId("süd")])
+MESSAGES_WITH_VOTERS: Final[list[RaftMessage]] = [
+    Standing(8, 15, 8, True, 12),
+    Append(8, 2, 12, 12, 7, [LogEntry(7, COMMAND), LogEntry(8, VOTERS)]),
+]
+
+
+def test_the_golden_frames_with_voters_still_read_and_are_still_written_alike() -> None:
+    golden = frames("raft-v2-voters.frames")
+    assert [encode(message) for message in MESSAGES_WITH_VOTERS] == golden
+    assert [decode(frame) for frame in golden] == MESSAGES_WITH_VOTERS
+
+
+def test_the_golden_journal_with_voters_still_reads_and_is_still_written_alike(
+    tmp_path: Path,
+) -> None:
+    path = tmp_path / "journal"
+    journal = RaftJournal.open(path)
+    journal.set_term(3, "n1")
+    journal.append(VOTERS, 3)
+    journal.close()
+    assert path.read_bytes() == (GOLDEN / "raft-v1-voters.journal").read_bytes()
+    journal = opened(tmp_path / "again", "raft-v1-voters.journal")
+    assert contents(journal) == ([FIRST_ENTRY, Entry(VOTERS, 2, 3)], 3, "n1")
+    journal.close()
+
+
+def test_the_golden_snapshot_with_voters_still_reads() -> None:
+    golden = (GOLDEN / "raft-v2-voters.snapshot").read_bytes()
+    voters = VoterSet(2**33, (NodeId("n1"), NodeId("n2"), NodeId("süd")))
+    snapshot = Snapshot(2**40, 5, b"a machine's state, " * 9, voters)
+    assert decode_snapshot(golden) == snapshot
+    written = encode_snapshot(snapshot)
+    assert decode_snapshot(written) == snapshot
+    head = 38 + 10 + len(VOTERS)
+    assert (written[:10], written[14:head]) == (golden[:10], golden[14:head])
 
 
 def test_the_golden_frames_still_read_and_are_still_written_alike() -> None:

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from fedq.core.ids import NodeId
 from fedq.shell.raft.journal import RaftJournal, RaftStorageError
 from fedq.shell.raft.snapshot import (
     Snapshot,
@@ -20,6 +21,7 @@ from fedq.shell.raft.snapshot import (
     encode_snapshot,
 )
 from fedq.shell.raft.storage import RaftStorage
+from fedq.shell.raft.voters import VoterSet
 from fedq.shell.raft.wire import SnapshotChunk
 
 SMALL = Snapshot(7, 2, b"the map")
@@ -31,6 +33,25 @@ def test_a_snapshot_survives_its_encoding(number: int, term: int, data: bytes) -
     assert decode_snapshot(encode_snapshot(snapshot)) == snapshot
 
 
+@given(st.integers(2, 2**63), st.sets(st.text(min_size=1, max_size=9), min_size=1, max_size=5))
+def test_the_voters_survive_its_encoding(number: int, names: set[str]) -> None:
+    voters = VoterSet(number, tuple(NodeId(name) for name in sorted(names)))
+    snapshot = Snapshot(number, 3, b"the map", voters)
+    assert decode_snapshot(encode_snapshot(snapshot)) == snapshot
+
+
+@pytest.mark.parametrize("fields", [b"", bytes(9), struct.pack(">QH", 2, 3) + b"\x02\x00",
+    struct.pack(">QH", 2, 900) + b"\x02\x01\x01a", struct.pack(">QH", 8, 4) + b"\x02\x01\x01a",
+    struct.pack(">QH", 1, 4) + b"\x02\x01\x01a"])  # fmt: skip
+def test_voters_that_make_no_sense_are_refused(fields: bytes) -> None:
+    body = struct.pack(">QQQ", 7, 7, 2) + fields
+    if len(fields) > 11:
+        body += zlib.compress(b"the map")
+    forged = struct.pack(">8sHI", b"FEDQSNAP", 2, zlib.crc32(body)) + body
+    with pytest.raises(SnapshotError, match="voters"):
+        decode_snapshot(forged)
+
+
 def test_the_format_is_frozen() -> None:
     encoded = encode_snapshot(SMALL)
     assert encoded[:10] == b"FEDQSNAP\x00\x01"
@@ -38,9 +59,15 @@ def test_the_format_is_frozen() -> None:
     assert zlib.decompress(encoded[38:]) == b"the map"
 
 
-@pytest.mark.parametrize("at", range(len(encode_snapshot(SMALL))))
-def test_any_changed_or_missing_byte_is_noticed(at: int) -> None:
-    encoded = encode_snapshot(SMALL)
+NAMING = SMALL._replace(voters=VoterSet(7, (NodeId("n1"), NodeId("n2"))))
+
+
+@pytest.mark.parametrize(
+    ("snapshot", "at"),
+    [(each, at) for each in (SMALL, NAMING) for at in range(len(encode_snapshot(each)))],
+)
+def test_any_changed_or_missing_byte_is_noticed(snapshot: Snapshot, at: int) -> None:
+    encoded = encode_snapshot(snapshot)
     with pytest.raises(SnapshotError):
         decode_snapshot(encoded[:at] + bytes([encoded[at] ^ 1]) + encoded[at + 1 :])
     with pytest.raises(SnapshotError):
@@ -129,7 +156,7 @@ def test_a_leader_s_snapshot_voids_entries_that_do_not_lead_to_it(
     storage = stored(directory, 20)
     snapshot = Snapshot(number, term, b"map")
     storage.prepare(encode_snapshot(snapshot))
-    storage.install(number, term)
+    storage.install(number, term, None)
     assert [(entry.number, entry.term) for entry in storage.journal[:]] == [(number, term)]
     storage.journal.abandon()
     storage = RaftStorage.open(directory)

@@ -5,6 +5,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from fedq.core import limits
+from fedq.core.ids import NodeId
+from fedq.shell.raft.voters import encode_voters
 from fedq.shell.raft.wire import (
     ENTRY_BYTES_MAX,
     FRAME_BYTES_MAX,
@@ -29,7 +31,13 @@ from fedq.shell.raft.wire import (
 
 numbers = st.integers(0, 2**63 - 1)
 commands = st.binary(min_size=1, max_size=40)
-entry_commands = st.one_of(st.just(NO_OP), commands.map(lambda body: b"\x00" + body))
+entry_commands = st.one_of(
+    st.just(NO_OP),
+    commands.map(lambda body: b"\x00" + body),
+    st.sets(st.text(min_size=1, max_size=9), min_size=1, max_size=5).map(
+        lambda names: encode_voters([NodeId(name) for name in sorted(names)])
+    ),
+)
 
 
 @st.composite
@@ -57,7 +65,11 @@ def vote_requests(draw: st.DrawFn) -> VoteRequest:
 @st.composite
 def standings(draw: st.DrawFn) -> Standing:
     last_term, term = sorted((draw(numbers), draw(numbers)))
-    return Standing(term, draw(numbers), last_term, draw(st.booleans()))
+    last_index = draw(numbers)
+    named = st.integers(2, last_index) if last_index > 1 else st.just(0)
+    return Standing(
+        term, last_index, last_term, draw(st.booleans()), draw(st.one_of(st.just(0), named))
+    )
 
 
 messages: st.SearchStrategy[RaftMessage] = st.one_of(
@@ -120,6 +132,9 @@ def test_the_format_is_frozen() -> None:
     assert encode(Standing(3, 7, 2, True)).hex() == (
         "0208" "0000000000000003" "0000000000000007" "0000000000000002" "01"
     )  # fmt: skip
+    assert encode(Standing(3, 7, 2, True, 5)).hex() == (
+        "020a" "0000000000000003" "0000000000000007" "0000000000000002" "01" "0000000000000005"
+    )  # fmt: skip
     assert encode(Promote(3, 7)).hex() == "020900000000000000030000000000000007"
 
 
@@ -149,6 +164,9 @@ def test_the_largest_frames_fit() -> None:
         (encode(Forward([bytes(limits.COMMAND_BYTES_MAX + 1)])), "at most 49152"),
         (encode(VoteRequest(1, 1, 2, False)), "later term than its own"),
         (encode(Standing(1, 1, 2, False)), "later term than its own"),
+        (encode(Standing(2, 7, 2, True, 8)), "in entry 8 of 7"),
+        (encode(Standing(2, 7, 2, True, 1)), "in entry 1 of 7"),
+        (encode(Append(5, 0, 0, 1, 4, [LogEntry(5, b"\x02\x01\x00")])), "kind of log entry: 2"),
         (encode(SnapshotChunk(1, 0, 5, 6, b"xx")), "2 bytes at 5 of a snapshot of 6"),
         (encode(SnapshotChunk(1, 0, 0, SNAPSHOT_BYTES_MAX + 1, b"x")), "of a snapshot of"),
     ],

@@ -51,7 +51,13 @@ from fedq.wiring.cluster_map.operations_access import (
     SetVhostLimits,
 )
 from fedq.wiring.cluster_map.operations_copies import AdoptCopy
-from fedq.wiring.cluster_map.operations_members import Speaks
+from fedq.wiring.cluster_map.operations_members import (
+    AdmitNode,
+    ForgetNode,
+    NameVoters,
+    PromoteNode,
+    Speaks,
+)
 from fedq.wiring.cluster_map.operations_moves import DrainNode, MoveFragment, UndrainNode
 from fedq.wiring.cluster_map.operations_tracing import SetFirehose, StartTrace, StopTrace, Trace
 from fedq.wiring.cluster_map.passwords import make_record
@@ -67,6 +73,7 @@ from fedq.wiring.cluster_map.state import (
     MapState,
     Member,
     Ok,
+    Place,
     Queue,
     User,
 )
@@ -193,6 +200,16 @@ OPERATIONS_MOVES: Final[list[Operation]] = [
 ]
 
 
+#: And with version 13.
+OPERATIONS_V13: Final[list[Operation]] = [
+    NameVoters(((NORTH, "north:1"), (SOUTH, "süd:1"))),
+    AdmitNode(NodeId("east"), "[::1]:5", "0a1b"),
+    PromoteNode(NodeId("east")),
+    ForgetNode(SOUTH, 7),
+    ForgetNode(NodeId("east"), 0),
+]
+
+
 def tables(state: MapState) -> dict[str, object]:
     """All of a map, in the order in which it is kept."""
     return {
@@ -234,6 +251,26 @@ def test_the_golden_snapshot_with_moves_still_reads_and_is_still_written_alike()
     read, _ = decode(golden, limits.MAP_OBJECTS_MAX)
     assert tables(read) == tables(state)
     assert encode(state, remembered) == golden
+
+
+def test_the_golden_snapshot_with_a_roster_still_reads_and_is_still_written_alike() -> None:
+    golden = (GOLDEN / "map-v13.snapshot").read_bytes()
+    state, remembered = all_there_is()
+    add_roster(state)
+    read, _ = decode(golden, limits.MAP_OBJECTS_MAX)
+    assert tables(read) == tables(state)
+    assert encode(state, remembered) == golden
+
+
+def add_roster(state: MapState) -> None:
+    state.cluster_version = 13
+    state.voters = (NORTH, SOUTH)
+    state.roster = {
+        SOUTH: Place("süd:1", "", True),
+        NORTH: Place("north:1", "", True),
+        NodeId("east"): Place("[::1]:5", "0a1b", False),
+    }
+    state.forgotten = {NodeId("west"): 2**40, NodeId("nobody"): 0}
 
 
 def test_a_snapshot_of_the_first_release_still_reads() -> None:
@@ -278,8 +315,16 @@ def test_what_came_with_moves_still_reads_and_is_still_written_alike() -> None:
     assert command.operations == tuple(OPERATIONS_MOVES)
 
 
+def test_what_came_with_the_roster_still_reads_and_is_still_written_alike() -> None:
+    golden = lines("map-v13.operations")
+    assert [encode_operation(operation) for operation in OPERATIONS_V13] == golden
+    command = decode_command(command_of("a request", golden))
+    assert command.operations == tuple(OPERATIONS_V13)
+
+
 def test_the_golden_operations_are_of_every_kind() -> None:
-    written = [*OPERATIONS, *OPERATIONS_V11, *OPERATIONS_V12, *OPERATIONS_MOVES]
+    later = (*OPERATIONS_V11, *OPERATIONS_V12, *OPERATIONS_MOVES, *OPERATIONS_V13)
+    written = [*OPERATIONS, *later]
     assert {type(operation) for operation in written} == {*get_args(Operation)}
 
 

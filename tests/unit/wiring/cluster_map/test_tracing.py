@@ -3,6 +3,7 @@
 from fedq.core.errors import NOT_FOUND, Refused
 from fedq.core.ids import Incarnation, NodeId, QueueKey
 from fedq.core.versions import TRACING
+from fedq.wiring.cluster_map import invariants
 from fedq.wiring.cluster_map.map import ClusterMap
 from fedq.wiring.cluster_map.operations import (
     DeclareQueue,
@@ -32,7 +33,7 @@ class Log:
     def do(self, operation: Operation) -> Ok | Refused:
         self._count += 1
         self.applied = self.map.apply(encode_command(str(self._count), [operation]))
-        self.map.check()
+        invariants.check(self.map)
         return self.applied.results[0]
 
     def exchanges(self) -> list[str]:

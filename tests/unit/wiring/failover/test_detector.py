@@ -178,3 +178,23 @@ def test_a_leaders_lease_ends_with_the_majority_that_heard_it() -> None:
     assert lease.ends_ms(A) == 1_200, "two others and itself are three of five"
     lease.on_heartbeat(d, beat(800), 1_000)
     assert lease.ends_ms(A) == 1_500
+
+
+def test_a_lease_counts_who_elects_by_now() -> None:
+    voters = [A, B, C, NodeId("d"), NodeId("e")]
+    lease = Lease(A, voters, 700)
+    lease.on_heartbeat(B, beat(950), 1_000)
+    assert not lease.holds(1_000, A)
+    lease.count([A, B, C])
+    assert lease.holds(1_000, A)
+    lease.count([B, C])
+    assert not lease.leads(1_000, A), "it has no vote"
+
+
+def test_whoever_was_alone_is_so_no_more_once_another_elects() -> None:
+    lease = Lease(A, [A], 700)
+    assert lease.holds(10_000, None)
+    lease.count([A, B])
+    assert not lease.holds(10_000, None)
+    lease.on_heartbeat(B, beat(9_900), 10_000)
+    assert lease.holds(10_000, A)

@@ -1,0 +1,47 @@
+"""How a node introduces itself to its peers, and what their introductions are held against.
+
+In: the configuration, which process this is, the node behind the turns; with whom its log votes.
+Out: the desk that decides who of the peers is let in; the same voters in the data directory and in
+the node.
+"""
+
+import asyncio
+from collections.abc import Mapping
+
+from fedq.core.ids import NodeId
+from fedq.node.node import Node
+from fedq.shell.config.values import NodeConfig
+from fedq.shell.identity import Identity, IdentityFile
+from fedq.shell.peers.desk import PeerDesk, agreed_settings
+from fedq.shell.peers.hello import Hello, Process
+from fedq.shell.peers.proof import PeerProof
+from fedq.shell.raft.voters import VoterSet
+from fedq.shell.turn import Turn
+
+
+def make_desk(
+    config: NodeConfig, identity: Identity, voters: Mapping[NodeId, str], node: Node, turn: Turn,
+    proof: PeerProof | None,
+) -> PeerDesk:  # fmt: skip
+    """The desk of this node; `voters`: by the configuration, each with its peer address."""
+    timing = config.timing
+    process = Process(identity.incarnation, identity.start, identity.started_ms)
+    agreed = agreed_settings(voters, timing.lease_ms, timing.suspect_ms)
+    desk = PeerDesk(
+        Hello(config.node, process, agreed),
+        timing.suspect_ms / 1_000,
+        asyncio.get_running_loop().time,
+        lambda subject, sentence: turn.input(node.on_trouble, subject, sentence),
+        identity.past,
+        proof,
+    )
+    desk.known_of = node.state.map.newest_process
+    desk.cluster_version = lambda: node.state.map.cluster_version
+    desk.on_foreign = turn.fail
+    return desk
+
+
+def remember_set(file: IdentityFile, node: Node, turn: Turn, voters: VoterSet) -> None:
+    """Remembers with whom this node votes, before it promises anything to them or without them."""
+    file.remember_voters(voters)
+    turn.input(node.on_new_set, voters.names if voters.number else ())

@@ -1,0 +1,250 @@
+"""The roster: the nodes that are of the cluster, where they are reached, and who should vote.
+
+Inputs: the map and a committed `NameVoters`, `AdmitNode`, `PromoteNode` or `ForgetNode`, and the
+sets of voters that the log names (docs/adr/0084). Outputs: their results; changes are appended to
+the map's. Until the cluster speaks `versions.MEMBERSHIP` there is no roster, and the configurations
+say all this. Invariants (docs/adr/0085):
+
+* at most `limits.VOTERS_MAX` should vote, and one at least; who joins does if there is room, and
+  observes otherwise;
+* a name belongs to one data directory until its node is forgotten; with what it held alone
+  nobody is forgotten, and nobody who is up;
+* whom the log still counts is not let in again under that name.
+"""
+
+from dataclasses import replace
+from typing import assert_never
+
+from fedq.core.errors import NOT_FOUND, PRECONDITION_FAILED, RESOURCE_ERROR, Refused
+from fedq.core.ids import NodeId
+from fedq.core.limits import FORGOTTEN_MAX, NODES_MAX, VOTERS_MAX
+from fedq.core.versions import MEMBERSHIP
+from fedq.wiring.cluster_map.copies import leave_copies, only_copies_of
+from fedq.wiring.cluster_map.operations_members import (
+    AdmitNode,
+    ForgetNode,
+    NameVoters,
+    PromoteNode,
+    RosterOperation,
+)
+from fedq.wiring.cluster_map.operations_moves import DrainChanged
+from fedq.wiring.cluster_map.processes import forget_process
+from fedq.wiring.cluster_map.state import MapState, MemberChanged, Ok, Place, RosterChanged
+
+
+def apply(state: MapState, operation: RosterOperation) -> Ok | Refused:
+    """Carries out one operation, or refuses it and changes nothing."""
+    match operation:
+        case NameVoters():
+            return _name_voters(state, operation)
+        case AdmitNode():
+            return _admit(state, operation)
+        case PromoteNode():
+            return _promote(state, operation)
+        case ForgetNode():
+            return _forget(state, operation)
+        case _:
+            assert_never(operation)
+
+
+def wanted_voters(state: MapState) -> tuple[NodeId, ...] | None:
+    """The nodes that should vote, in ascending order; None: nobody has said so.
+
+    Who joined should once it has come up: only then do others hear of it what their leases need.
+    """
+    if not state.roster:
+        return None
+    return tuple(
+        sorted(
+            node
+            for node, place in state.roster.items()
+            if place.votes and (node in state.members or not place.directory)
+        )
+    )
+
+
+def _has_room(state: MapState) -> bool:
+    """Whether one more may vote, of those who do or will once they are up."""
+    return sum(place.votes for place in state.roster.values()) < VOTERS_MAX
+
+
+def take_voters(state: MapState, voters: tuple[NodeId, ...]) -> None:
+    """Takes note who votes by the log."""
+    state.voters = voters
+    state.changes += [RosterChanged("roster", node) for node in voters]
+
+
+def note_address(state: MapState, node: NodeId, address: str) -> None:
+    """Takes note where a node's process says that it is reached."""
+    place = state.roster.get(node)
+    if place is not None and address and place.peer_address != address:
+        state.roster[node] = replace(place, peer_address=address)
+        state.changes.append(RosterChanged("roster", node))
+
+
+def _name_voters(state: MapState, operation: NameVoters) -> Ok | Refused:
+    if state.roster:
+        return Ok()
+    if state.cluster_version < MEMBERSHIP:
+        return _refuse_early(state)
+    for node, address in operation.voters:
+        state.roster[node] = Place(address, "", True)
+        state.changes.append(RosterChanged("roster", node))
+    return Ok(1)
+
+
+def _refuse_early(state: MapState) -> Refused:
+    return Refused(
+        PRECONDITION_FAILED,
+        f"the cluster speaks version {state.cluster_version} of what nodes say to each other, and "
+        f"nodes join and leave from version {MEMBERSHIP} on: update all of its nodes first",
+    )
+
+
+def _admit(state: MapState, operation: AdmitNode) -> Ok | Refused:
+    node, address = operation.node, operation.peer_address
+    known = state.roster.get(node)
+    refusal = _why_not_admitted(state, operation, known)
+    if refusal is not None:
+        return refusal
+    if known is not None:
+        if known.peer_address == address:
+            return Ok()
+        state.roster[node] = replace(known, peer_address=address)
+    else:
+        state.roster[node] = Place(address, operation.directory, _has_room(state))
+        if state.forgotten.pop(node, None) is not None:
+            state.changes.append(RosterChanged("forgotten", node))
+    state.changes.append(RosterChanged("roster", node))
+    return Ok(1)
+
+
+def _why_not_admitted(state: MapState, operation: AdmitNode, known: Place | None) -> Refused | None:
+    node, address = operation.node, operation.peer_address
+    if not state.roster:
+        return _refuse_early(state)
+    for other, place in state.roster.items():
+        if other != node and place.peer_address == address:
+            return Refused(
+                PRECONDITION_FAILED,
+                f"{address} is the address of node '{other}': give node '{node}' one of its own",
+            )
+    if known is None and node in state.voters:
+        return Refused(
+            PRECONDITION_FAILED,
+            f"node '{node}' was forgotten and still counts as a voter: ask again in a moment",
+        )
+    if known is None:
+        if len(state.roster) >= NODES_MAX:
+            return Refused(RESOURCE_ERROR, f"a cluster has at most {NODES_MAX} nodes")
+        return state.refuse_if_full(by_operator=True)
+    if known.directory != operation.directory:
+        return Refused(
+            PRECONDITION_FAILED,
+            f"there is a node '{node}' in the cluster, with another data directory: give this one "
+            f"a name of its own, or, if that one is gone for good, `fedq cluster forget {node}`",
+        )
+    return None
+
+
+def _promote(state: MapState, operation: PromoteNode) -> Ok | Refused:
+    node = operation.node
+    place = state.roster.get(node)
+    if place is None:
+        return _refuse_unknown(node)
+    if place.votes:
+        return Ok()
+    member = state.members.get(node)
+    if member is None or not member.up:
+        return Refused(PRECONDITION_FAILED, f"node '{node}' is not up: start it first")
+    if not _has_room(state):
+        return Refused(
+            PRECONDITION_FAILED, f"there are {VOTERS_MAX} voters, and more make nothing safer"
+        )
+    _let_vote(state, node, place)
+    return Ok(1)
+
+
+def _refuse_unknown(node: NodeId) -> Refused:
+    return Refused(NOT_FOUND, f"no node '{node}' in this cluster: see `fedq cluster status`")
+
+
+def _let_vote(state: MapState, node: NodeId, place: Place) -> None:
+    state.roster[node] = replace(place, votes=True)
+    state.changes.append(RosterChanged("roster", node))
+
+
+def _forget(state: MapState, operation: ForgetNode) -> Ok | Refused:
+    node = operation.node
+    place = state.roster.get(node)
+    if place is None:
+        return Ok() if node in state.forgotten else _refuse_unknown(node)
+    member = state.members.get(node)
+    refusal = _why_not_forgotten(state, operation)
+    if refusal is not None:
+        return refusal
+    leave_copies(state, node)
+    if member is not None:
+        forget_process(state, node)
+        del state.members[node]
+        state.era.pop(node, None)
+        state.speaks.pop(node, None)
+        state.changes.append(MemberChanged(node))
+    if state.drained.pop(node, None) is not None:
+        state.changes.append(DrainChanged(node))
+    del state.roster[node]
+    while len(state.forgotten) >= FORGOTTEN_MAX:
+        oldest = next(iter(state.forgotten))
+        del state.forgotten[oldest]
+        state.changes.append(RosterChanged("forgotten", oldest))
+    state.forgotten[node] = 0 if member is None else int(member.incarnation)
+    state.changes += [RosterChanged("roster", node), RosterChanged("forgotten", node)]
+    _raise_version(state)
+    _replace_voter(state)
+    return Ok(1)
+
+
+def _why_not_forgotten(state: MapState, operation: ForgetNode) -> Refused | None:
+    node = operation.node
+    member = state.members.get(node)
+    if member is not None and member.up:
+        return Refused(
+            PRECONDITION_FAILED,
+            f"node '{node}' is up: stop it first, with `fedq cluster stop {node}`, which hands "
+            "over what it has",
+        )
+    incarnation = 0 if member is None else int(member.incarnation)
+    if incarnation != operation.incarnation:
+        return Refused(
+            PRECONDITION_FAILED,
+            f"node '{node}' has started meanwhile (process {incarnation}): look at it again",
+        )
+    if wanted_voters(state) == (node,):
+        return Refused(PRECONDITION_FAILED, f"node '{node}' is the only voter")
+    alone = only_copies_of(state, node)
+    if alone:
+        key = state.fragments[alone[0]].queue
+        return Refused(
+            PRECONDITION_FAILED,
+            f"node '{node}' has the only copy in sync of {len(alone)} fragments, the first one of "
+            f"queue '{key.name}' in vhost '{key.vhost}': start it and drain it, have another copy "
+            "count with `fedq queue adopt`, or delete the queue",
+        )
+    return None
+
+
+def _raise_version(state: MapState) -> None:
+    """Lets the cluster speak what all who are left speak, now that one less is waited for."""
+    newest = [state.speaks.get(other, (0, 0))[1] for other in state.members]
+    state.cluster_version = max(state.cluster_version, min(newest, default=0))
+
+
+def _replace_voter(state: MapState) -> None:
+    """Has an observer that is up vote, if there is room now."""
+    if not _has_room(state):
+        return
+    for node, place in state.roster.items():
+        member = state.members.get(node)
+        if not place.votes and member is not None and member.up:
+            _let_vote(state, node, place)
+            return

@@ -1,0 +1,237 @@
+"""The roster: nodes are let in, made voters and forgotten, and the map says what goes with them."""
+
+import pytest
+
+from fedq.core.ids import Incarnation, NodeId
+from fedq.core.limits import FORGOTTEN_MAX, NODES_MAX, VOTERS_MAX
+from fedq.core.versions import MEMBERSHIP, NEWEST
+from fedq.wiring.cluster_map.map import ClusterMap
+from fedq.wiring.cluster_map.operations import ClaimName
+from fedq.wiring.cluster_map.operations_members import (
+    AdmitNode,
+    ForgetNode,
+    NameVoters,
+    PromoteNode,
+    Speaks,
+)
+from fedq.wiring.cluster_map.state import MemberChanged, Place, RosterChanged
+from tests.unit.wiring.maps import Wired, copies, down, queue, up
+
+
+def names(nodes: str) -> tuple[NodeId, ...]:
+    return tuple(map(NodeId, nodes))
+
+
+def admit(node: str, directory: str = "", address: str = "") -> AdmitNode:
+    return AdmitNode(NodeId(node), address or f"{node}:1", directory or f"disk of {node}")
+
+
+def forget(node: str, incarnation: int = 1) -> ForgetNode:
+    return ForgetNode(NodeId(node), incarnation)
+
+
+def grown(voters: str, observers: str = "") -> Wired:
+    """A cluster whose first nodes vote, and the others joined, all up, by the log, too."""
+    wired = Wired(*voters)
+    for node in voters:
+        wired.ok(Speaks(NodeId(node), Incarnation(1), 5, NEWEST))
+    wired.ok(NameVoters(tuple((NodeId(node), f"{node}:1") for node in voters)))
+    for node in observers:
+        wired.ok(admit(node))
+        wired.ok(up(node))
+        wired.ok(Speaks(NodeId(node), Incarnation(1), 5, NEWEST))
+    wired.map.take_voters(wired.map.wanted_voters or ())
+    return wired
+
+
+def test_it_begins_with_the_voters_by_the_configurations_once_all_know_of_it() -> None:
+    wired = Wired("a", "b")
+    naming = NameVoters(((NodeId("a"), "a:1"), (NodeId("b"), "b:1")))
+    assert not wired.map.wanted_voters
+    assert "update all of its nodes" in wired.refused(naming)[1]
+    assert f"from version {MEMBERSHIP} on" in wired.refused(admit("c"))[1]
+    for node in "ab":
+        wired.ok(Speaks(NodeId(node), Incarnation(1), 5, NEWEST))
+    assert wired.ok(naming) == 1
+    assert wired.map.wanted_voters == names("ab")
+    assert wired.last.changes == [RosterChanged("roster", NodeId(node)) for node in "ab"]
+    # Whoever says it again, and whatever: the first one counts.
+    assert wired.ok(NameVoters(((NodeId("x"), "x:1"),))) == 0
+
+
+def test_who_joins_votes_as_long_as_there_is_room_and_observes_then() -> None:
+    wired = grown("a")
+    for node in "bcdefg":
+        assert wired.ok(admit(node)) == 1
+    # Who has not come up yet does not count for anything.
+    assert wired.map.wanted_voters == names("a")
+    for node in "bcdefg":
+        wired.ok(up(node))
+    assert wired.map.wanted_voters == names("abcde")
+    assert [node for node, place in wired.map.roster.items() if not place.votes] == ["f", "g"]
+    assert wired.map.roster[NodeId("f")] == Place("f:1", "disk of f", False)
+    # A join that was cut goes on.
+    assert wired.ok(admit("f")) == 0
+    assert wired.ok(admit("f", address="f:9")) == 1
+    assert wired.map.roster[NodeId("f")].peer_address == "f:9"
+
+
+def test_a_name_and_an_address_are_one_node_s() -> None:
+    wired = grown("a", "b")
+    text = wired.refused(admit("b", "another disk"))[1]
+    assert "a name of its own" in text
+    assert "`fedq cluster forget b`" in text
+    assert "there is a node 'a'" in wired.refused(admit("a"))[1]
+    assert "the address of node 'b'" in wired.refused(admit("c", address="b:1"))[1]
+    for number in range(NODES_MAX - 2):
+        wired.ok(admit(f"n{number}"))
+    assert f"at most {NODES_MAX} nodes" in wired.refused(admit("c"))[1]
+
+
+def test_nobody_comes_up_who_was_not_let_in() -> None:
+    wired = grown("ab")
+    assert "under `join`" in wired.refused(up("c"))[1]
+    wired.ok(admit("c"))
+    assert wired.ok(up("c")) == 1
+
+
+def test_a_node_that_moves_is_looked_for_where_it_is() -> None:
+    wired = grown("ab")
+    moved = up("b", 2)
+    assert wired.map.roster[NodeId("b")].peer_address == moved.peer_address
+    wired.ok(AdmitNode(NodeId("c"), "elsewhere:1", "disk"))
+    wired.ok(up("c"))
+    assert wired.map.roster[NodeId("c")].peer_address == "c:1"
+    assert MemberChanged(NodeId("c")) in wired.last.changes
+
+
+def test_who_lives_or_is_the_last_or_unknown_is_not_forgotten() -> None:
+    wired = grown("ab", "c")
+    assert "`fedq cluster stop c`" in wired.refused(forget("c"))[1]
+    assert "no node 'x'" in wired.refused(forget("x"))[1]
+    wired.ok(down("c"))
+    assert "started meanwhile (process 1)" in wired.refused(forget("c", 2))[1]
+    alone = grown("a")
+    alone.ok(down("a"))
+    assert "the only voter" in alone.refused(forget("a"))[1]
+
+
+def test_with_a_node_goes_what_it_held() -> None:
+    wired = grown("abc")
+    wired.ok(queue("jobs", "b", replicas=2))
+    wired.ok(ClaimName("/", "mine", NodeId("c"), Incarnation(1)))
+    wired.ok(copies(wired.fragment(), "b", ["c"], {"b": 1, "c": 1}))
+    wired.ok(down("b"))
+    assert wired.ok(forget("b")) == 1
+    info = wired.fragment()
+    assert (info.primary, info.backups, [*info.in_sync]) == ("c", (), ["c"])
+    assert info.reign == info.epoch
+    assert NodeId("b") not in wired.map.members
+    assert NodeId("b") not in wired.map.speaks
+    assert wired.map.forgotten == {NodeId("b"): 1}
+    assert wired.map.wanted_voters == names("ac")
+    # Once more is nothing.
+    assert wired.ok(forget("b")) == 0
+
+
+def test_a_node_that_has_the_only_copy_is_not_forgotten() -> None:
+    wired = grown("abc")
+    wired.ok(queue("jobs", "b", replicas=1))
+    wired.ok(down("b"))
+    text = wired.refused(forget("b"))[1]
+    assert "only copy in sync of 1 fragments" in text
+    assert "queue 'jobs'" in text
+    assert "`fedq queue adopt`" in text
+
+
+def test_a_copy_that_was_not_in_sync_goes_too() -> None:
+    wired = grown("abc")
+    wired.ok(queue("jobs", "a", replicas=2))
+    wired.ok(copies(wired.fragment(), "a", ["b"], {"a": 1}))
+    wired.ok(down("b"))
+    wired.ok(forget("b"))
+    assert wired.fragment().copies == ("a",)
+    assert wired.fragment().reign == 1
+
+
+def test_an_observer_takes_the_place_of_a_voter_that_is_forgotten() -> None:
+    wired = grown("abcde", "fg")
+    wired.ok(down("f"))
+    wired.ok(down("b"))
+    wired.ok(forget("b"))
+    # The first one that is up.
+    assert wired.map.wanted_voters == names("acdeg")
+    wired.ok(up("f", 2))
+    assert f"there are {VOTERS_MAX} voters" in wired.refused(PromoteNode(NodeId("f")))[1]
+    assert wired.ok(PromoteNode(NodeId("g"))) == 0
+    assert "no node 'x'" in wired.refused(PromoteNode(NodeId("x")))[1]
+    wired.ok(down("c"))
+    wired.ok(down("f", 2))
+    wired.ok(forget("c"))
+    assert wired.map.wanted_voters == names("adeg")
+    assert "start it first" in wired.refused(PromoteNode(NodeId("f")))[1]
+    wired.ok(up("f", 3))
+    assert wired.ok(PromoteNode(NodeId("f"))) == 1
+    assert wired.map.wanted_voters == names("adefg")
+
+
+def test_who_was_forgotten_comes_back_as_a_new_node_alone() -> None:
+    wired = grown("abc")
+    wired.ok(down("b"))
+    wired.ok(forget("b"))
+    text = wired.refused(up("b", 2))[1]
+    assert "taken out of this cluster" in text
+    assert "empty data directory" in text
+    # As long as the log counts it, another one of its name would vote twice.
+    assert "still counts as a voter" in wired.refused(admit("b", "new disk"))[1]
+    changes = wired.map.take_voters(names("ac")).changes
+    assert changes == [RosterChanged("roster", NodeId(node)) for node in "ac"]
+    assert wired.ok(admit("b", "new disk")) == 1
+    assert wired.map.forgotten == {}
+    assert wired.ok(up("b", 2)) == 1
+    assert wired.map.wanted_voters == names("abc")
+
+
+def test_the_version_of_the_cluster_waits_no_longer_for_who_is_gone() -> None:
+    wired = grown("ab", "c")
+    for node in "ab":
+        wired.ok(Speaks(NodeId(node), Incarnation(1), 5, NEWEST + 1))
+    assert wired.map.cluster_version == NEWEST
+    wired.ok(down("c"))
+    wired.ok(forget("c"))
+    assert wired.map.cluster_version == NEWEST + 1
+
+
+def test_the_forgotten_are_bounded() -> None:
+    wired = grown("a")
+    for number in range(FORGOTTEN_MAX + 3):
+        wired.ok(admit(f"n{number}"))
+        wired.ok(forget(f"n{number}", 0))
+    assert len(wired.map.forgotten) == FORGOTTEN_MAX
+    assert next(iter(wired.map.forgotten)) == "n3"
+
+
+@pytest.mark.parametrize("nodes", ["", "bc"])
+def test_it_is_in_the_snapshot(nodes: str) -> None:
+    wired = grown("a", nodes)
+    if nodes:
+        wired.ok(down("b"))
+        wired.ok(forget("b"))
+    again = ClusterMap()
+    again.restore(wired.map.snapshot())
+    for table in ("roster", "voters", "forgotten"):
+        assert getattr(again, table) == getattr(wired.map, table)
+    assert again.wanted_voters == wired.map.wanted_voters
+    assert again.snapshot() == wired.map.snapshot()
+    assert again.bytes_held == wired.map.bytes_held
+
+
+def test_voters_of_the_log_change_the_digest_and_the_version() -> None:
+    one, other = grown("ab"), grown("ab")
+    assert (one.map.version, one.map.digest) == (other.map.version, other.map.digest)
+    one.map.take_voters(names("a"))
+    other.map.take_voters(names("b"))
+    assert one.map.version == other.map.version
+    assert one.map.voters == names("a")
+    if one.map.digest:
+        assert one.map.digest != other.map.digest
