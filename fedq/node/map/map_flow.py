@@ -194,7 +194,7 @@ class MapFlow:
             case MemberChanged():
                 self._on_member(change.node)
             case MemberSpeaks() | RosterChanged():
-                # Asked for by `ComingUp`, and where it is needed: it is the same process, and nothing
+                # Asked for by `ComingUp`, and where it is needed. It is the same process: nothing
                 # is sent to it again.
                 pass
             case FragmentAdded():
