@@ -30,6 +30,9 @@ PLAN_MOVES_MAX: Final = 200
 #: Queues that are looked at without a pause.
 _QUEUES_AT_A_TIME: Final = 200
 
+#: What it is refused with if the plan is overtaken: something is gone, down or drained by now.
+_OVERTAKEN: Final = (grpc.StatusCode.NOT_FOUND, grpc.StatusCode.FAILED_PRECONDITION)
+
 #: Has the map changed within some seconds; raises AdminError if that is refused.
 Change = Callable[[Operation, float], Awaitable[bool]]
 
@@ -91,13 +94,23 @@ class Moving:
         moves = plan(queues, able, PLAN_MOVES_MAX + 1)
         reply = pb.RebalanceReply(more=len(moves) > PLAN_MOVES_MAX)
         for move in moves[:PLAN_MOVES_MAX]:
-            if not request.dry_run:
-                await self._wish(MoveFragment(move.fragment, move.target), timeout_s)
+            if not request.dry_run and not await self._still_wished(move, timeout_s):
+                continue
             name = pb.QueueName(vhost=move.queue.vhost, name=move.queue.name)
             planned = pb.PlannedMove(queue=name, fragment=move.fragment, to=move.target)
             setattr(planned, "from", move.source)
             reply.moves.append(planned)
         return reply
+
+    async def _still_wished(self, move: Move, timeout_s: float) -> bool:
+        """Wishes a move of a plan; false if what came meanwhile has made it needless."""
+        try:
+            await self._wish(MoveFragment(move.fragment, move.target), timeout_s)
+        except AdminError as refusal:
+            if refusal.code not in _OVERTAKEN:
+                raise
+            return False
+        return True
 
     async def _wish(self, operation: Operation, timeout_s: float) -> bool:
         try:

@@ -84,7 +84,7 @@ def undrain_node(endpoint: Endpoint, member: MemberArgument, json: JsonOption = 
     screen = console()
     screen.print(f"{member} {'may hold something again' if changed else 'was not drained'}")
     if changed:
-        screen.print("`fedq cluster rebalance` has it lead its share at once")
+        screen.print("once it has copies in sync, `fedq cluster rebalance` has it lead its share")
 
 
 @reporting
@@ -111,7 +111,8 @@ def rebalance(
         return
     screen = console()
     if not moves:
-        screen.print("nothing to move: members lead about as many fragments each")
+        even = "members lead about as many fragments each as their copies in sync allow"
+        screen.print(f"nothing to move: {even}")
         return
     headings = ("VHOST", "QUEUE", "#FRAGMENT", "FROM", "TO")
     screen.print(table(headings, [tuple(move.values()) for move in moves]))

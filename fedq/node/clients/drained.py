@@ -20,6 +20,11 @@ def open_addresses(state: NodeState) -> list[str]:
     return [members[node].amqp_address for node in found]
 
 
+def sends_away(state: NodeState) -> bool:
+    """Whether this node takes no clients: it is drained, and there is another one for them."""
+    return state.me in state.map.drained and len(open_addresses(state)) > 0
+
+
 def where_to_go(state: NodeState) -> str:
     """What a client hears that may not be, or stay, at this node: as many addresses as fit."""
     text = f"node {state.me} is drained: connect to another one"

@@ -16,7 +16,7 @@ from typing import Final
 
 from fedq.core.ids import ConnectionId
 from fedq.node.clients.client_flow import ClientFlow
-from fedq.node.clients.drained import where_to_go
+from fedq.node.clients.drained import sends_away, where_to_go
 from fedq.node.endings.private_ends import PrivateEnds
 from fedq.node.records.chores import Each
 from fedq.node.records.client_state import Client
@@ -59,7 +59,7 @@ class Evictions:
     def on_drained(self) -> None:
         """Has all clients leave, if this node is drained and they are to."""
         state = self.state
-        if state.map.drained.get(state.me):
+        if state.map.drained.get(state.me) and sends_away(state):
             here = [client for client in state.clients.values() if client.vhost]
             self._asked.append(([each for each in here if not each.gone], where_to_go(state)))
 

@@ -51,6 +51,10 @@ from fedq.wiring.failover.detector import Detector
 _HEARD_WITHIN_BEATS: Final = 2
 #: A fragment about which not all would keep quiet is left alone for so long.
 _REST_MS: Final = 2_000
+#: And so long at most, after some failures.
+_REST_MS_MAX: Final = 60_000
+#: Messages that are looked at for a unit of work.
+_MESSAGES_PER_UNIT: Final = 8
 #: Fragments of a drained node that are looked at in a tick.
 _LOOKED_AT_MAX: Final = 64
 
@@ -60,7 +64,8 @@ class HandingOver:
 
     __slots__ = (
         "_asked", "_detector", "_given_until_ms", "_leads", "_left", "_owed_since_ms",
-        "_proposals", "_resting", "_said_at", "_stop_at_ms", "_synced", "quiescing", "state",
+        "_proposals", "_rested_ms", "_resting", "_said_at", "_stop_at_ms", "_synced", "quiescing",
+        "state",
     )  # fmt: skip
 
     def __init__(self, state: NodeState, proposals: Proposals, detector: Detector) -> None:
@@ -82,6 +87,8 @@ class HandingOver:
         self.quiescing = Quiescing(state)
         #: Until when fragments are left alone.
         self._resting: dict[FragmentId, int] = {}
+        #: For how long they were, the last time, as long as it is tried.
+        self._rested_ms: dict[FragmentId, int] = {}
         #: What a drained node leads and was not looked at lately.
         self._left: deque[FragmentId] = deque()
         #: How many fragments each node leads, as far as it was counted in this tick.
@@ -111,7 +118,7 @@ class HandingOver:
         most = HAND_OVERS_IN_FLIGHT_MAX if is_urgent else PLANNED_HAND_OVERS_MAX
         count = len(under_way)
         for fragment in list(state.primaries) if is_urgent else self._planned():
-            if count >= most:
+            if count >= most or (not is_urgent and state.work.is_spent):
                 return
             if fragment not in under_way:
                 self._go_on_with(fragment)
@@ -122,6 +129,8 @@ class HandingOver:
         state = self.state
         self._resting = {f: ms for f, ms in self._resting.items() if state.now_ms < ms}
         planned = [fragment for fragment in state.map.moves if fragment in state.primaries]
+        if self._rested_ms and not planned and state.me not in state.map.drained:
+            self._rested_ms = {}
         if state.me in state.map.drained:
             if not self._left:
                 self._left.extend(state.primaries)
@@ -173,11 +182,24 @@ class HandingOver:
             return False
         if quiescing.has_begun(fragment) and not quiescing.is_quiet(fragment):
             return False
-        if not _has_alone(primary):
+        if not self._has_alone(primary):
             return False
-        self._resting[fragment] = self.state.now_ms + _REST_MS
+        self._rest(fragment)
         self._stay(primary, info)
         return True
+
+    def _has_alone(self, primary: Primary) -> bool:
+        """Whether some messages are here alone, since their queue asks for no copies of such."""
+        messages = primary.fragment.messages
+        there = count(messages.ranges())
+        self.state.work.spend(1 + there // _MESSAGES_PER_UNIT)
+        return there > count(messages.persistent_ranges())
+
+    def _rest(self, fragment: FragmentId) -> None:
+        """Leaves a fragment alone for a while, longer each time: its consumers wait meanwhile."""
+        rest_ms = min(2 * self._rested_ms.get(fragment, _REST_MS // 2), _REST_MS_MAX)
+        self._rested_ms[fragment] = rest_ms
+        self._resting[fragment] = self.state.now_ms + rest_ms
 
     def _is_hasty(self, primary: Primary) -> bool:
         """Whether nothing is waited for: this node cannot serve the fragment, and goes on."""
@@ -198,7 +220,7 @@ class HandingOver:
         if not quiescing.is_late(fragment):
             return False
         if not self.state.stopping:
-            self._resting[fragment] = self.state.now_ms + _REST_MS
+            self._rest(fragment)
             self._stay(primary, info)
         return self.state.stopping
 
@@ -425,9 +447,3 @@ class HandingOver:
             state.marks.primaries[fragment] = None
             state.marks.queues[primary.queue] = None
         self.quiescing.end(fragment)
-
-
-def _has_alone(primary: Primary) -> bool:
-    """Whether some messages are here alone, since their queue asks for no copies of such."""
-    messages = primary.fragment.messages
-    return count(messages.ranges()) > count(messages.persistent_ranges())

@@ -81,6 +81,8 @@ class Proposals:
             return
         if self.state.policy_of(queue).one_place:
             return
+        if self.state.me in self.state.map.drained:
+            return
         primaries = [self.state.map.fragments[fragment].primary for fragment in info.fragments]
         if self.state.me not in primaries and len(primaries) <= len(self.state.live_peers()):
             self.ask(AddFragment(*queue, self.state.me))

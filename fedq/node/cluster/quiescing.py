@@ -4,7 +4,7 @@ Inputs: fragments that are to be quiet, or to go on; the others' words. Outputs:
 `NodeState.quiet` and `Marks.aloud` for this node's own clients, `Primary.handing_over`.
 
 A silence ends with the primary's word, or with its reign: then everybody goes on by itself. It is
-void once the session with any of those who were asked is another one.
+void once a session with anybody has begun or ended since.
 """
 
 from typing import Final
@@ -64,12 +64,16 @@ class Quiescing:
             return
         self._last += 1
         primary.handing_over = True
-        sessions = {node: state.peers[node].link.session for node in state.live_peers()}
+        sessions = self._sessions()
         until_ms = state.now_ms + QUIET_MS_MAX
         self._silences[number] = _Silence(fragment.reign, self._last, sessions, until_ms)
         state.quiet[number] = Quiet(state.me, self._last)
         for node in sessions:
             state.send(node, Quiesce(number, fragment.reign, self._last))
+
+    def _sessions(self) -> dict[NodeId, tuple[int, int]]:
+        """The sessions with all who are there to be asked."""
+        return {node: self.state.peers[node].link.session for node in self.state.live_peers()}
 
     def has_begun(self, fragment: FragmentId) -> bool:
         """Whether others have been asked to keep quiet about the fragment."""
@@ -86,14 +90,11 @@ class Quiescing:
         return silence is not None and self.state.now_ms >= silence.until_ms
 
     def is_void(self, fragment: FragmentId) -> bool:
-        """Whether somebody who was asked may have forgotten: its session is another one by now."""
+        """Whether somebody may not have heard of it, or forgot: sessions have begun, or ended."""
         silence = self._silences.get(fragment)
         if silence is None:
             return False
-        return fragment not in self.state.quiet or any(
-            self.state.peers[node].link.session != session
-            for node, session in silence.sessions.items()
-        )
+        return fragment not in self.state.quiet or silence.sessions != self._sessions()
 
     def on_quiesced(self, sender: NodeId, message: Quiesced) -> None:
         """A node keeps quiet, as it was asked to."""

@@ -125,6 +125,8 @@ def _add(state: MapState, operation: AddFragment) -> Ok | Refused:
     member = state.members.get(operation.node)
     if member is None or not member.up:
         return Refused(PRECONDITION_FAILED, f"node '{operation.node}' is not a member that is up")
+    if operation.node not in state.open_zones():
+        return Refused(PRECONDITION_FAILED, f"node '{operation.node}' is drained")
     if len(queue.fragments) >= limits.FRAGMENTS_PER_QUEUE_MAX:
         return Refused(
             RESOURCE_ERROR,

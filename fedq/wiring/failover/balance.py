@@ -46,7 +46,7 @@ class Balance:
         """Counts a move that is under way; the copy that it will drop is no longer counted."""
         view = self._view
         if len(info.copies) > self._cluster.queues[info.queue].replicas:
-            self._in_flight += 1
+            self._in_flight += len(view.hot(info)) < len(info.copies)
             view.copies[view.surplus(info.primary, info.backups)] -= 1
 
     def move(self, info: FragmentInfo) -> list[Operation]:

@@ -48,7 +48,7 @@ class Repairs:
         self._known = known
         self._patience_ms = patience_ms
         self._now_ms = now_ms
-        #: Fragments with a copy too many, since one of them moves.
+        #: Fragments that are copied, to have a copy too many until another one goes.
         self._in_flight = 0
         #: The shortages found this time.
         self.shortages: Shortages = {}
@@ -57,7 +57,8 @@ class Repairs:
 
     def count(self, info: FragmentInfo, queue: Queue) -> None:
         """Counts a move that is under way, before any is begun."""
-        if len(info.copies) > queue.replicas:
+        if len(self._view.hot(info)) < len(info.copies) > queue.replicas:
+            # Those that have been copied, and wait for their primary, are in nobody's way.
             self._in_flight += 1
 
     def repair(self, info: FragmentInfo, queue: Queue) -> list[Operation]:
@@ -137,6 +138,9 @@ class Repairs:
         stay = [node for node in copies if view.is_open(node)]
         if target is not None:
             chosen = [target] if target in candidates else []
+        elif not view.is_open(info.primary) and any(node in stay for node in view.hot(info)):
+            # It is led elsewhere first: then the copy that goes is no primary's.
+            return None
         elif len(stay) < len(copies):
             zones = {node: view.zones[node] for node in (*candidates, *stay)}
             chosen = choose(fragment_subject(info.id), zones, stay, 1) if candidates else []

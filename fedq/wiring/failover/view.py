@@ -124,7 +124,7 @@ class View:
         """Whether a copy is there that its primary is to hand over to: none goes before that."""
         target = self.moves.get(info.id)
         if target is not None:
-            return target != info.primary
+            return target != info.primary and target in hot
         return not self.is_open(info.primary) and any(self.is_open(node) for node in hot)
 
     def surplus(self, primary: NodeId, backups: Sequence[NodeId]) -> NodeId:

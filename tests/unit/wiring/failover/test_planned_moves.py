@@ -81,6 +81,8 @@ def test_the_only_copy_goes_when_another_one_leads_and_not_before() -> None:
 def test_few_copies_move_at_a_time() -> None:
     wired = placed("a", "b", "c", queues=20)
     wired.ok(DrainNode(A, False))
+    assert Leader(wired).act() == [], "they are led elsewhere first"
+    assert hand_over(wired)
     operations = Leader(wired).act()
     assert len(operations) == MOVES_IN_FLIGHT_MAX
     assert all(isinstance(each, SetCopies) and len(each.backups) == 2 for each in operations)
