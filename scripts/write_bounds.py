@@ -114,10 +114,10 @@ ROWS: Final = (
         "{HTTP_REQUEST_S}",
     ),
     (
-        "head of an HTTP request; its body; what HTTP may take of a core, and at once; and of the "
-        "node's own time",
-        "{HTTP_HEAD_BYTES_MAX}; {HTTP_BODY_BYTES_MAX}; {HTTP_CPU_PERCENT} %, {HTTP_CPU_BURST_MS}; "
-        "{HTTP_NODE_PERCENT} %",
+        "head of an HTTP request; its body, and that of one which publishes; what HTTP may take of "
+        "a core, and at once; and of the node's own time",
+        "{HTTP_HEAD_BYTES_MAX}; {HTTP_TABLE_BYTES_MAX}, {HTTP_BODY_BYTES_MAX}; "
+        "{HTTP_CPU_PERCENT} %, {HTTP_CPU_BURST_MS}; {HTTP_NODE_PERCENT} %",
     ),
     (
         "rows of a list over HTTP; messages of one `get`, and their bodies together; time of a "

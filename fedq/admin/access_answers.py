@@ -40,8 +40,7 @@ from fedq.wiring.cluster_map.operations_access import (
     SetVhostLimits,
 )
 from fedq.wiring.cluster_map.passwords import (
-    COST,
-    KEY_BYTES,
+    NOBODY,
     SALT_BYTES,
     make_record,
     refuse_password,
@@ -51,8 +50,6 @@ from fedq.wiring.cluster_map.passwords import (
 #: Has an operation proposed; the second argument hears the result once, on this event loop.
 Ask: TypeAlias = Callable[[Operation, Callable[[Result], None]], None]
 
-#: What a user without a password is verified against, so that this takes as long.
-_NOBODY: Final = f"scrypt${COST}${'00' * SALT_BYTES}${'00' * KEY_BYTES}"
 #: Passwords that are hashed at a time: each takes memory.
 _HASHES_MAX: Final = 4
 
@@ -192,7 +189,7 @@ class AccessAnswers:
             raise too_often("too many wrong passwords, lately: ask again in a second")
         self._wrong.spend()
         async with self._hashing:
-            right = await asyncio.to_thread(verify, known or _NOBODY, request.password)
+            right = await asyncio.to_thread(verify, known or NOBODY, request.password)
         if right and known:
             self._wrong.give_back()
         return pb.AuthenticateUserReply(authenticated=right and bool(known))

@@ -24,7 +24,7 @@ from fedq.node.clients.access import WELL_KNOWN
 from fedq.node.clients.logins import Failures, place_of
 from fedq.node.records.budget import Budget
 from fedq.node.views.stream_view import StreamOverview
-from fedq.wiring.cluster_map.passwords import verify
+from fedq.wiring.cluster_map.passwords import NOBODY, verify
 
 _HEADER: Final = "authorization"
 _BASIC: Final = "basic "
@@ -97,8 +97,10 @@ class StreamLogins:
         )
         if caller.user == WELL_KNOWN and not caller.is_loopback:
             raise unauthenticated(f"user {WELL_KNOWN!r} may come from loopback only")
-        if not record or len(caller.password.encode()) > limits.PASSWORD_BYTES_MAX:
+        if len(caller.password.encode()) > limits.PASSWORD_BYTES_MAX:
             raise refused
+        # Who is nobody is refused like everybody else, as late and as often.
+        record = record or NOBODY
         digest = self._digest(caller.user, record, caller.password)
         if digest in self._known:
             return caller.user

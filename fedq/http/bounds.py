@@ -5,6 +5,10 @@ from typing import Final
 #: Of a request's line and headers together, and of its body.
 HTTP_HEAD_BYTES_MAX: Final = 16 * 1024
 HTTP_BODY_BYTES_MAX: Final = 1024 * 1024
+#: Of the body of any other request than one that publishes: as JSON it takes thirty times as much.
+HTTP_TABLE_BYTES_MAX: Final = 32 * 1024
+#: Long bodies that are there as JSON; others wait as they came.
+HTTP_LONG_TABLES_MAX: Final = 2
 #: How long a connection may take from one answer, or its accept, to having taken the next one.
 HTTP_REQUEST_S: Final = 30.0
 HTTP_TLS_HANDSHAKE_S: Final = 5.0

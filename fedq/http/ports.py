@@ -49,11 +49,12 @@ class HttpPorts:
 
     async def start(self, sources: Sources, served: Served) -> None:
         """Serves from now on; to be called on the node's loop once it runs."""
-        loop = asyncio.get_running_loop()
+        # One for both: what it paces is the node's time.
+        node = NodeLoop(asyncio.get_running_loop())
         known = served._replace(ports={**served.ports, **self.numbers})
         makes: dict[str, MakeApplication] = {
-            "http": lambda: ApiApplication(loop, known),
-            "metrics": lambda: MetricsApplication(NodeLoop(loop), sources),
+            "http": lambda: ApiApplication(node, known),
+            "metrics": lambda: MetricsApplication(node, sources),
         }
         ports = [(port, makes[key]) for key, port in self._bound.items()]
         if ports:

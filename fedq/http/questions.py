@@ -32,8 +32,8 @@ class NodeLoop:
     async def ask(self, question: Callable[[], Awaitable[Result]]) -> Result:
         """The answer; `question` is called on the node's loop, between two of its turns."""
         async with self._room:
-            wait_s = self._free_at_s - time.monotonic()
-            if wait_s > 0:
+            # Others may have begun meanwhile.
+            while (wait_s := self._free_at_s - time.monotonic()) > 0:  # noqa: ASYNC110
                 await asyncio.sleep(wait_s)
             asked = self._put(question)
             try:

@@ -4,7 +4,7 @@ Order: the path, the method, the login, the right, the virtual host, and then wh
 So strangers learn which paths there are, which is no secret, and nothing else.
 """
 
-import asyncio
+from urllib.parse import urlsplit
 
 from fedq.admin.refusal import AdminError
 from fedq.http.api.broker import Brokers
@@ -12,7 +12,7 @@ from fedq.http.api.call import Call, Served, check_right, check_vhost, user_of
 from fedq.http.api.routing import Router, allowed, handler_of
 from fedq.http.api.table import ROUTES
 from fedq.http.questions import NodeLoop
-from fedq.http.refusal import refusal_of
+from fedq.http.refusal import not_allowed, refusal_of
 from fedq.http.serving.exchange import Answer, Request
 
 
@@ -21,8 +21,8 @@ class ApiApplication:
 
     __slots__ = ("_brokers", "_logins", "_node", "_router", "_served")
 
-    def __init__(self, node: asyncio.AbstractEventLoop, served: Served) -> None:
-        self._node = NodeLoop(node)
+    def __init__(self, node: NodeLoop, served: Served) -> None:
+        self._node = node
         self._served = served
         self._logins = served.logins()
         self._brokers = Brokers(served.config, served.ports)
@@ -34,6 +34,8 @@ class ApiApplication:
         if request.method == "OPTIONS":
             return Answer(headers=(("allow", allowed(route)),))
         handler = handler_of(route, request.method)
+        if request.method not in ("GET", "HEAD") and _is_another_sites(request):
+            raise not_allowed("a page of another site may not ask for that")
         try:
             user = await user_of(request, self._logins, self._node, self._served.answers)
             check_right(user, route.needs(request.method))
@@ -44,3 +46,11 @@ class ApiApplication:
             return await handler(call)
         except AdminError as error:
             raise refusal_of(error) from error
+
+
+def _is_another_sites(request: Request) -> bool:
+    """Whether a browser says that another site's page asks: it has the user's password by now."""
+    if request.header(b"sec-fetch-site") in ("cross-site", "same-site"):
+        return True
+    origin = request.header(b"origin")
+    return origin is not None and urlsplit(origin).netloc != request.header(b"host")

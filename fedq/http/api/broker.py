@@ -21,7 +21,7 @@ from fedq.amqp.spec import FRAME_BODY, FRAME_HEADER, FRAME_METHOD
 from fedq.amqp.values import FieldTable, TableValue
 from fedq.core.errors import ACCESS_REFUSED, NOT_ALLOWED, NOT_FOUND, ConnectionViolation
 from fedq.core.limits import FRAME_BYTES_MAX, HTTP_CLIENTS_MAX
-from fedq.http.bounds import HTTP_AMQP_S
+from fedq.http.bounds import HTTP_AMQP_S, HTTP_LONG_TABLES_MAX
 from fedq.http.refusal import HttpRefusal, bad_request, not_allowed, unavailable
 from fedq.shell.config.values import NodeConfig, is_wildcard
 
@@ -53,12 +53,15 @@ class Message(NamedTuple):
 class Brokers:
     """Connections to this node's own AMQP listener. Belongs to one event loop."""
 
-    __slots__ = ("_config", "_ports", "_room")
+    __slots__ = ("_config", "_ports", "_room", "changes", "long_tables")
 
     def __init__(self, config: NodeConfig, ports: Mapping[str, int]) -> None:
         self._config = config
         self._ports = ports
         self._room = asyncio.Semaphore(HTTP_CLIENTS_MAX)
+        #: For who has a long body as JSON, and for who reads something to change a part of it.
+        self.long_tables = asyncio.Semaphore(HTTP_LONG_TABLES_MAX)
+        self.changes = asyncio.Lock()
 
     @asynccontextmanager
     async def open(self, user: str, password: str, vhost: str) -> AsyncIterator["Broker"]:

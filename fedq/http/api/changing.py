@@ -145,6 +145,12 @@ async def delete_limit(call: Call) -> Answer:
 
 
 async def _set_limit(call: Call, value: int | None) -> Answer:
+    # What is set replaces all limits of a name: one after the other.
+    async with call.brokers.changes:
+        return await _replace_limits(call, value)
+
+
+async def _replace_limits(call: Call, value: int | None) -> Answer:
     access, places = call.served.answers.access, call.places
     kind = "user" if "user" in places else "vhost"
     of = places[kind]

@@ -19,7 +19,7 @@ from fedq.http.api.call import Call
 from fedq.http.api.changing import CREATED, DONE, needed, text_of
 from fedq.http.bounds import HTTP_MESSAGES_BYTES_MAX, HTTP_MESSAGES_MAX
 from fedq.http.refusal import bad_request, not_there
-from fedq.http.serving.exchange import Answer, Row, json_answer
+from fedq.http.serving.exchange import Answer, Row, json_answer, table_of
 
 _ACK_MODES: Final = (
     "ack_requeue_true", "reject_requeue_true", "ack_requeue_false", "reject_requeue_false",
@@ -53,6 +53,8 @@ def _arguments(body: Row) -> dict[str, TableValue]:
 async def put_queue(call: Call) -> Answer:
     """Declares a queue."""
     body = await call.request.table()
+    if not call.name:
+        raise not_there()
     overview, key = call.served.overview, QueueKey(call.vhost, call.name)
     known = await call.node.look(lambda: overview.queue(key))
     request = m.QueueDeclare(
@@ -161,8 +163,14 @@ def _is_queue(call: Call) -> bool:
 
 async def publish(call: Call) -> Answer:
     """Publishes one message, and tells whether it reached a queue."""
+    data = await call.request.body()
+    async with call.brokers.long_tables:
+        return await _publish(call, table_of(data))
+
+
+async def _publish(call: Call, said: Row) -> Answer:
     names = ("properties", "routing_key", "payload", "payload_encoding")
-    properties, key, payload, encoding = needed(await call.request.table(), names)
+    properties, key, payload, encoding = needed(said, names)
     if not isinstance(properties, dict):
         raise bad_request("properties is no table")
     body = text_of("payload", payload).encode()

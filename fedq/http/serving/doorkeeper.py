@@ -13,6 +13,7 @@ import socket
 import ssl
 from collections import Counter
 from collections.abc import Callable
+from functools import partial
 from typing import Final
 
 from fedq.core.limits import HTTP_CONNECTIONS_MAX
@@ -92,6 +93,7 @@ class Doorkeeper:
             return
         self._guests[guest] = None
         guest.task = self._loop.create_task(self._serve(guest, tls, make))
+        guest.task.add_done_callback(partial(self._on_task_ended, guest))
 
     def _make_room(self) -> bool:
         """Cuts the longest idle connection of the place that has the most."""
@@ -104,12 +106,20 @@ class Doorkeeper:
                 return True
         return False
 
-    async def _serve(self, guest: _Guest, tls: ssl.SSLContext | None, make: MakeConnection) -> None:
-        def on_end() -> None:
-            self._guests.pop(guest, None)
-            if not self._guests:
-                self._empty.set()
+    def _on_task_ended(self, guest: _Guest, task: asyncio.Task[None]) -> None:
+        if guest.served is None:
+            # It was cut before it had begun.
+            del task
+            guest.socket.close()
+            self._forget(guest)
 
+    def _forget(self, guest: _Guest) -> None:
+        self._guests.pop(guest, None)
+        if not self._guests:
+            self._empty.set()
+
+    async def _serve(self, guest: _Guest, tls: ssl.SSLContext | None, make: MakeConnection) -> None:
+        on_end = partial(self._forget, guest)
         guest.served = served = make(on_end)
         try:
             await self._loop.connect_accepted_socket(

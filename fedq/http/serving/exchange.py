@@ -14,7 +14,7 @@ from urllib.parse import parse_qsl, unquote_to_bytes
 
 import orjson
 
-from fedq.http.bounds import HTTP_BODY_BYTES_MAX, HTTP_HEAD_BYTES_MAX
+from fedq.http.bounds import HTTP_BODY_BYTES_MAX, HTTP_HEAD_BYTES_MAX, HTTP_TABLE_BYTES_MAX
 from fedq.http.refusal import HttpRefusal, bad_request, not_there
 
 JSON: Final = "application/json"
@@ -61,11 +61,11 @@ class Request:
         """Whether a word of the query is "true"."""
         return self.query.get(name, "") == "true"
 
-    async def body(self) -> bytes:
+    async def body(self, bytes_max: int = HTTP_BODY_BYTES_MAX) -> bytes:
         """The whole body; raises `HttpRefusal` 413 when it is too long, before it has come."""
         said = self.header(b"content-length")
-        if said is not None and said.isdecimal() and int(said[:20]) > HTTP_BODY_BYTES_MAX:
-            raise _too_long()
+        if said is not None and said.isdecimal() and int(said[:20]) > bytes_max:
+            raise _too_long(bytes_max)
         found = bytearray()
         more = True
         while more:
@@ -74,22 +74,26 @@ class Request:
                 raise HttpRefusal(400, "bad_request", "the connection ended within the request")
             found += message["body"]
             more = message["more_body"]
-            if len(found) > HTTP_BODY_BYTES_MAX:
-                raise _too_long()
+            if len(found) > bytes_max:
+                raise _too_long(bytes_max)
         return bytes(found)
 
     async def table(self) -> Row:
         """The body as a JSON object; nothing at all is an empty one."""
-        data = await self.body()
-        if not data.strip():
-            return {}
-        try:
-            found = orjson.loads(data)
-        except orjson.JSONDecodeError:
-            raise bad_request("not_json") from None
-        if not isinstance(found, dict):
-            raise bad_request("not_json")
-        return found
+        return table_of(await self.body(HTTP_TABLE_BYTES_MAX))
+
+
+def table_of(data: bytes) -> Row:
+    """A body as a JSON object; nothing at all is an empty one."""
+    if not data.strip():
+        return {}
+    try:
+        found = orjson.loads(data)
+    except orjson.JSONDecodeError:
+        raise bad_request("not_json") from None
+    if not isinstance(found, dict):
+        raise bad_request("not_json")
+    return found
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,7 +156,6 @@ def _query(query: bytes) -> dict[str, str]:
     return dict(pairs)
 
 
-def _too_long() -> HttpRefusal:
-    return HttpRefusal(
-        413, "bad_request", f"a body has at most {HTTP_BODY_BYTES_MAX} bytes; send less"
-    )
+def _too_long(bytes_max: int) -> HttpRefusal:
+    text = f"the body of this request has at most {bytes_max} bytes; send less"
+    return HttpRefusal(413, "bad_request", text)

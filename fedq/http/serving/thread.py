@@ -168,6 +168,11 @@ def _asgi(application: Application) -> Any:
             )  # fmt: skip
             fault = HttpRefusal(500, "internal_error", "this request failed here; see the log")
             found, last = refusal_answer(fault), True
-        await send_answer(found, send, last=last)
+        try:
+            await send_answer(found, send, last=last)
+        except (OSError, HttpRefusal) as error:
+            # It has begun, and ends here: the connection does, too.
+            faults.warn("an answer over HTTP broke off: %s: %s", type(error).__name__, error)
+            raise
 
     return answer

@@ -23,6 +23,8 @@ COST_MIN: Final = 1
 COST_MAX: Final = 15
 SALT_BYTES: Final = 16
 KEY_BYTES: Final = 32
+#: What somebody who is no user, or has no password, is verified against: so that takes as long.
+NOBODY: Final = f"scrypt${COST}${'00' * SALT_BYTES}${'00' * KEY_BYTES}"
 
 _SCHEME: Final = "scrypt"
 _BLOCK: Final = 8

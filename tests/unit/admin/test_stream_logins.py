@@ -117,6 +117,22 @@ def test_right_and_wrong_passwords_are_looked_at_once(verified: list[str]) -> No
     assert verified == ["secret", "Secret"]
 
 
+def test_who_is_nobody_is_refused_as_late_and_as_often(verified: list[str]) -> None:
+    """Before, it was told at once and without end, and so which users there are."""
+
+    async def logins(logins: StreamLogins) -> None:
+        found = []
+        for number in range(100):
+            caller = caller_of(basic(f"nobody:{number}"), ELSEWHERE)
+            found.append((await refused(logins, caller))[0])
+        assert found[0] is grpc.StatusCode.UNAUTHENTICATED
+        assert found[-1] is grpc.StatusCode.RESOURCE_EXHAUSTED
+
+    run(logins, Users())
+    assert verified[0] == "0"
+    assert len(verified) < 100
+
+
 def test_many_who_say_the_same_wait_for_one_verdict(verified: list[str]) -> None:
     """The first processes of a job come at once; and the first of them may hang up."""
 
@@ -148,7 +164,7 @@ def test_no_sentence_says_whether_there_is_such_a_user(verified: list[str]) -> N
         await refused(logins, caller_of(basic("nobody:"), PEER))
 
     run(logins, Users())
-    assert verified == ["x"]
+    assert verified == ["x", "x", "x", ""], "nor does the time it takes"
 
 
 def test_guest_comes_from_loopback_only() -> None:

@@ -5,15 +5,17 @@ import gc
 import http.client
 import socket
 import threading
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from functools import partial
 
 import pytest
 
 from fedq.core.limits import HTTP_CONNECTIONS_MAX
-from fedq.http.bounds import HTTP_BODY_BYTES_MAX, HTTP_HEAD_BYTES_MAX
+from fedq.http.bounds import HTTP_BODY_BYTES_MAX, HTTP_HEAD_BYTES_MAX, HTTP_TABLE_BYTES_MAX
 from fedq.http.refusal import not_there
+from fedq.http.serving.connection import ServedConnection
+from fedq.http.serving.doorkeeper import Doorkeeper
 from fedq.http.serving.exchange import Answer, Request, json_answer
 from fedq.http.serving.thread import HttpThread, Port
 from tests.integration.waiting import until
@@ -183,6 +185,38 @@ def test_a_body_that_is_too_long_is_refused() -> None:
         assert rude.recv(65_536).startswith(b"HTTP/1.1 413")
         assert is_cut(rude)
         assert ask(address, "/hello")[0] == 200
+
+
+def test_a_table_that_is_long_is_refused_where_nothing_is_published() -> None:
+    """As JSON it takes thirty times as much memory."""
+    with served() as address:
+        body = b'{"a":"' + b"x" * HTTP_TABLE_BYTES_MAX + b'"}'
+        connection = http.client.HTTPConnection(*address, timeout=PATIENCE_S)
+        connection.request("PUT", "/echo", body)
+        assert connection.getresponse().status == 413
+        connection.close()
+        assert ask(address, "/hello")[0] == 200
+
+
+def test_a_stop_that_comes_with_a_connection_ends() -> None:
+    """Before, who was cut before being served was waited for without end."""
+
+    async def stops() -> None:
+        door = Doorkeeper()
+        listener = socket.create_server(("127.0.0.1", 0))
+        with listener, socket.create_connection(listener.getsockname()):
+            accepted, _ = listener.accept()
+            door.admit(accepted, None, never_made)
+            async with asyncio.timeout(PATIENCE_S):
+                await door.close()
+            assert len(door) == 0
+            assert accepted.fileno() == -1
+
+    asyncio.run(stops())
+
+
+def never_made(on_end: Callable[[], None]) -> ServedConnection:
+    raise AssertionError("it is cut before it is served")
 
 
 def test_a_head_that_is_too_long_is_refused_however_it_comes() -> None:

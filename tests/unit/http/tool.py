@@ -2,7 +2,7 @@
 
 import asyncio
 import base64
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -13,6 +13,7 @@ from fedq.admin.stream_logins import StreamLogins
 from fedq.core.ids import NodeId
 from fedq.http.api.application import ApiApplication
 from fedq.http.api.call import Served as ServedNode
+from fedq.http.questions import NodeLoop
 from fedq.http.refusal import HttpRefusal
 from fedq.http.serving.exchange import Answer, Request, refusal_answer
 from fedq.shell.config.values import Listener, NodeConfig
@@ -57,10 +58,10 @@ class Tool:
 
     def answer(
         self, path: str, user: str | None = "admin", method: str = "GET", body: object = None,
-        password: str = PASSWORD,
+        password: str = PASSWORD, headers: Sequence[tuple[bytes, bytes]] = (),
     ) -> Answer:  # fmt: skip
         """The answer to one request, with its parts put together."""
-        headers: list[tuple[bytes, bytes]] = []
+        headers = [(b"host", b"127.0.0.1:15672"), *headers]
         if user is not None:
             proof = base64.b64encode(f"{user}:{password}".encode())
             headers.append((b"authorization", b"Basic " + proof))
@@ -102,6 +103,6 @@ def tool(cluster: dict[str, HandFilled], name: str = "n1") -> Iterator[Tool]:
                 config, cluster[name], servers.service(name).answers,
                 lambda: StreamLogins(view), {"amqp.listen[0]": 5_679},
             )  # fmt: skip
-            return ApiApplication(asyncio.get_running_loop(), node)
+            return ApiApplication(NodeLoop(asyncio.get_running_loop()), node)
 
         yield Tool(LoopThread.run(made()), servers)
