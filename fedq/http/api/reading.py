@@ -10,7 +10,7 @@ from fedq import __version__
 from fedq.http.api import gathering, shapes
 from fedq.http.api.call import ASK_S, Call
 from fedq.http.api.lists import list_answer, one_answer
-from fedq.http.refusal import not_allowed, not_there
+from fedq.http.refusal import not_there
 from fedq.http.serving.exchange import Answer, Row, json_answer
 from fedq.node.views.overview_types import MemberState
 from fedq.shell.pb import admin_pb2 as pb
@@ -392,13 +392,3 @@ async def health_node(call: Call) -> Answer:
     """RabbitMQ's old health check: the node answers, and has no alarm."""
     answer = await health_local_alarms(call)
     return answer if answer.status != 200 else await health_virtual_hosts(call)
-
-
-async def connection_guard(call: Call) -> None:
-    """Raises `HttpRefusal` for a connection of somebody else."""
-    for row in await gathering.connections(call, None):
-        if row["name"] == call.name:
-            return
-    if not call.sees_all:
-        raise not_allowed("User not authorised to access connection")
-    raise not_there()

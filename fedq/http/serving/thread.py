@@ -17,6 +17,7 @@ from typing import Any, Final, NamedTuple, Protocol, TypeAlias
 import uvloop
 from uvicorn.config import Config
 
+from fedq.core.limits import HTTP_CONNECTIONS_MAX
 from fedq.http.bounds import HTTP_HEAD_BYTES_MAX, HTTP_REQUEST_S
 from fedq.http.refusal import HttpRefusal
 from fedq.http.serving.connection import ServedConnection
@@ -99,10 +100,11 @@ class HttpThread:
     async def _serve(self) -> None:
         self._loop = asyncio.get_running_loop()
         self._ended = asyncio.Event()
-        door = Doorkeeper()
+        # Each port has places of its own: who fills those of one leaves the other alone.
+        doors = [Doorkeeper(HTTP_CONNECTIONS_MAX // len(self._ports)) for _ in self._ports]
         governor, beside = Governor(self._loop), self._begin_beside()
         listeners = []
-        for port, make in self._ports:
+        for door, (port, make) in zip(doors, self._ports, strict=True):
             accepted = _accepted(door, port, make, self._request_s)
             listeners += [TlsListener(bound, accepted, door.warn) for bound in port.bound]
         self._started.set()
@@ -113,7 +115,8 @@ class HttpThread:
             beside.stop()
             for listener in listeners:
                 listener.close()
-            await door.close()
+            for door in doors:
+                await door.close()
 
 
 def _accepted(
