@@ -246,10 +246,23 @@ class HandingOver:
         others = state.live_peers()
         if not any(not state.peers[node].leaving for node in others):
             return len(others) == 0 or state.now_ms >= self._given_until_ms
-        return not any(
+        return not self._leads_for_others() and not self._is_waited_for()
+
+    def _leads_for_others(self) -> bool:
+        """Whether it leads something that others have, or could have."""
+        state = self.state
+        return any(
             len(info.backups) > 0 or state.map.queues[info.queue].replicas > 1
             for fragment in state.primaries
             if (info := state.map.fragments.get(fragment)) is not None
+        )
+
+    def _is_waited_for(self) -> bool:
+        """Whether a client that leaves waits for its answer: that comes before it is sent away."""
+        return any(
+            channel.waiting
+            for client in self.state.clients.values()
+            for channel in client.channels.values()
         )
 
     def say_all_seen(self) -> None:
