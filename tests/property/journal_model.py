@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from fedq.core.ids import FragmentId, Incarnation, NodeId, Origin, first_position
 from fedq.core.limits import SEQUENCE_MAX
 from fedq.core.message import encode, is_persistent
-from fedq.core.ranges import Range
+from fedq.core.ranges import Range, pack_ranges
 from fedq.journal.events import (
     ALL,
     SOME,
@@ -119,7 +119,7 @@ def publishers(
     """What was taken of publishers with names."""
     sequences = numbers.filter(lambda number: number <= SEQUENCE_MAX)
     ends = st.lists(numbers, max_size=6, unique=True).map(sorted)
-    ranges = ends.map(lambda flat: tuple(zip(flat[::2], flat[1::2], strict=False)))
+    ranges = ends.map(lambda flat: pack_ranges(list(zip(flat[::2], flat[1::2], strict=False))))
     names = st.sampled_from(["a", "b", "c", "ü" * 127])
     marks = st.dictionaries(names, st.builds(PublisherMark, sequences, ranges), max_size=3)
     return st.builds(
@@ -193,13 +193,16 @@ class ModelFragment:
 
     def hear_of_publishers(self, record: Publishers) -> None:
         if record.kind == SURE:
-            self.publishers, self.ahead = dict(record.marks), {}
+            # Of whom nothing was taken is nobody.
+            said = {name: mark for name, mark in record.marks.items() if mark.highest}
+            self.publishers, self.ahead = said, {}
             return
         known = self.publishers if self.whole else self.ahead
         known = {} if record.kind == ALL else dict(known)
         for name, mark in record.marks.items():
             known.pop(name, None)
-            known[name] = mark
+            if mark.highest:
+                known[name] = mark
         if self.whole:
             self.publishers = known
         else:
