@@ -1,7 +1,6 @@
 """A node that is gone is taken out of a cluster that runs: by its map, its log and its disks."""
 
 import asyncio
-from collections.abc import Callable
 from pathlib import Path
 
 import orjson
@@ -15,18 +14,14 @@ from fedq.wiring.cluster_map.map import Result
 from fedq.wiring.cluster_map.operations_members import ForgetNode
 from fedq.wiring.cluster_map.state import Ok
 from tests.integration.ports import free_ports
+from tests.unit.shell.fakes import until
 
 pytestmark = pytest.mark.slow
 
 NAMES = tuple(NodeId(f"n{number}") for number in range(1, 5))
 STAY, GONE = NAMES[:3], NAMES[3]
-
-
-async def until(condition: Callable[[], bool], what: str) -> None:
-    async with asyncio.timeout(60):
-        while not condition():  # noqa: ASYNC110 - the nodes have no event for it
-            await asyncio.sleep(0.05)
-    assert condition(), what
+#: For nodes to serve, or to see that one does not.
+WITHIN_S = 60.0
 
 
 class Nodes:
@@ -82,14 +77,14 @@ def test_a_node_is_forgotten_while_the_others_run(tmp_path: Path) -> None:
 
 async def shrink(nodes: Nodes) -> None:
     await nodes.start(*NAMES)
-    await until(nodes.all_serve, "four nodes serve")
+    await until(nodes.all_serve, WITHIN_S)
     incarnation = nodes.runners[GONE].node.state.settings.incarnation
     await nodes.stop(GONE)
     first = nodes.runners[STAY[0]]
-    await until(lambda: not first.node.state.map.members[GONE].up, "the node is down")
+    await until(lambda: not first.node.state.map.members[GONE].up, WITHIN_S)
     answers: list[Result] = []
     first.input(first.node.on_change_asked, ForgetNode(GONE, incarnation), answers.append)
-    await until(lambda: all(set(nodes.votes(name)) == {STAY} for name in STAY), "three are left")
+    await until(lambda: all(set(nodes.votes(name)) == {STAY} for name in STAY), WITHIN_S)
     assert answers == [Ok(1)]
     for name in STAY:
         identity = orjson.loads((nodes.base / f"{name}-data" / "identity.json").read_bytes())
@@ -98,7 +93,7 @@ async def shrink(nodes: Nodes) -> None:
 
 async def come_back(nodes: Nodes) -> None:
     await nodes.start(GONE)
-    await until(lambda: nodes.runners[GONE].failure is not None, "it ends")
+    await until(lambda: nodes.runners[GONE].failure is not None, WITHIN_S)
     assert "was taken out of this cluster" in str(nodes.runners[GONE].failure)
     await nodes.stop(GONE)
 
@@ -107,9 +102,9 @@ async def go_on(nodes: Nodes) -> None:
     """The configurations still name four; two of three are a majority."""
     await nodes.stop()
     await nodes.start(*STAY)
-    await until(nodes.all_serve, "three nodes serve")
+    await until(nodes.all_serve, WITHIN_S)
     assert all(set(nodes.votes(name)) == {STAY} for name in STAY)
     await nodes.stop(STAY[2])
     members = nodes.runners[STAY[0]].node.state.map.members
-    await until(lambda: not members[STAY[2]].up, "a third is down")
-    await until(nodes.all_serve, "two of three serve")
+    await until(lambda: not members[STAY[2]].up, WITHIN_S)
+    await until(nodes.all_serve, WITHIN_S)
