@@ -119,7 +119,7 @@ def loaded_beside(broker: Broker, work: Work, kind: str, core: str) -> Iterator[
         yield
         return
     aside = replace(work, options=work.beside, warm_up_s=0.0)
-    command = ["nice", "-n", "10", *generator_command(broker, aside, 0.0, kind, core)]
+    command = ["chrt", "--idle", "0", *generator_command(broker, aside, 0.0, kind, core)]
     with subprocess.Popen(
         command, env=environment(), stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL, start_new_session=True,

@@ -93,9 +93,20 @@ class Run:
             return []
         if self.stowed:
             return [(self.first, self.last)]
-        return to_ranges([
-            position for position, message in self.pairs() if message[0] & FLAG_PERSISTENT
-        ])  # fmt: skip
+        # A checkpoint looks at all that is in memory: a plain loop takes a tenth of the time.
+        found: list[Range] = []
+        begun, position = -1, self.first
+        for message in self.messages:
+            if message is not None and message[0] & FLAG_PERSISTENT:
+                if begun < 0:
+                    begun = position
+            elif begun >= 0:
+                found.append((begun, position - 1))
+                begun = -1
+            position += 1
+        if begun >= 0:
+            found.append((begun, position - 1))
+        return found
 
     def oldest_persistent(self) -> int | None:
         """The position of the run's first persistent message."""

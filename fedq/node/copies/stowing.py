@@ -20,9 +20,11 @@ from fedq.node.copies.scratching import Scratching
 from fedq.node.records.roles import Backup, Primary
 from fedq.node.records.state import NodeState
 
-#: Messages that are looked at in one piece, and for a unit of work, as a shift.
-_PIECE: Final = 8_192
+#: Messages that are looked at in one piece, and for a unit of work, as a shift; of those that go
+#: fewer, because freeing what was not touched for long waits for the machine's memory.
+_PIECE: Final = 2_048
 _LOOK_SHIFT: Final = 5
+_GONE_SHIFT: Final = 2
 #: What it costs to look at a fragment.
 _FRAGMENT_WORK: Final = 2
 
@@ -82,7 +84,7 @@ class Stowing:
             gone = 0
         else:
             return False
-        state.work.spend(gone >> _LOOK_SHIFT)
+        state.work.spend(gone >> _GONE_SHIFT)
         if not gone:
             self._scratching.write_some(fragment)
         return gone > 0
