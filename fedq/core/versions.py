@@ -9,7 +9,7 @@ updated node by node, from each release to the next.
 from typing import Final
 
 #: Raised with every change that an older node would misunderstand.
-NEWEST: Final = 13
+NEWEST: Final = 14
 #: What this release still speaks.
 OLDEST: Final = 5
 #: From which one on primaries say what was seen (`fedq.fragments.upkeep.seen`).
@@ -44,6 +44,8 @@ REPEATS: Final = 13
 PLANNED_MOVES: Final = 13
 #: From which one on nodes join and leave a cluster that runs (docs/adr/0084, 0085).
 MEMBERSHIP: Final = 13
+#: From which one on new copies go where the fewest are (`fedq.wiring.cluster_map.placement`).
+EVEN_PLACEMENT: Final = 14
 
 #: Oldest and newest.
 Range = tuple[int, int]

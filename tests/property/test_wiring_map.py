@@ -188,6 +188,7 @@ def test_the_weight_is_at_least_what_the_snapshot_takes_and_not_much_more(
             restored = ClusterMap()
             restored.restore(cluster.snapshot())
             assert restored.bytes_held == cluster.bytes_held
+            assert restored.copies_of == cluster.copies_of
             cluster = restored
         cluster.apply(command)
         body = cluster.snapshot().partition(b"\n")[2].partition(b',"requests":[')[0]

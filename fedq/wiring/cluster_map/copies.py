@@ -19,6 +19,7 @@ from typing import assert_never
 from fedq.core import limits
 from fedq.core.errors import NOT_FOUND, PRECONDITION_FAILED, RESOURCE_ERROR, Refused
 from fedq.core.ids import Epoch, FragmentId, NodeId, QueueKey
+from fedq.core.versions import EVEN_PLACEMENT
 from fedq.wiring.cluster_map.moves import end_move, note_primary
 from fedq.wiring.cluster_map.operations import (
     AddFragment,
@@ -93,16 +94,29 @@ def _leave(state: MapState, node: NodeId, *, keeps: bool) -> None:
         note_primary(state, info.id)
 
 
-def create_fragment(state: MapState, key: QueueKey, primary: NodeId) -> FragmentId:
-    """Creates a fragment of an existing queue, led by `primary`, which is up, if not drained."""
+def copies_held(state: MapState) -> dict[NodeId, int]:
+    """How many copies each node has, for placing further ones; nothing for older releases."""
+    return dict(state.copies_of) if state.cluster_version >= EVEN_PLACEMENT else {}
+
+
+def create_fragment(
+    state: MapState, key: QueueKey, primary: NodeId, held: dict[NodeId, int]
+) -> FragmentId:
+    """Creates a fragment of an existing queue, led by `primary`, which is up, if not drained.
+
+    `held`: see `copies_held`; the new copies are counted in.
+    """
     number = FragmentId(state.next_fragment)
     state.next_fragment += 1
     queue = state.queues[key]
     zones = state.open_zones()
     if primary not in zones:
         # It is drained.
-        primary = choose(fragment_subject(number), zones, [], 1)[0]
-    backups = choose(fragment_subject(number), zones, [primary], queue.replicas - 1)
+        primary = choose(fragment_subject(number), zones, [], 1, held)[0]
+    backups = choose(fragment_subject(number), zones, [primary], queue.replicas - 1, held)
+    if state.cluster_version >= EVEN_PLACEMENT:
+        for node in (primary, *backups):
+            held[node] = held.get(node, 0) + 1
     in_sync = {node: state.members[node].incarnation for node in (primary, *backups)}
     state.fragments[number] = FragmentInfo(
         number, key, primary, tuple(backups), in_sync, Epoch(1), 1, 1
@@ -133,7 +147,9 @@ def _add(state: MapState, operation: AddFragment) -> Ok | Refused:
             f"queue '{key.name}' in vhost '{key.vhost}' has {limits.FRAGMENTS_PER_QUEUE_MAX} "
             "fragments already, the most a queue may have",
         )
-    return state.refuse_if_full() or Ok(create_fragment(state, key, operation.node))
+    return state.refuse_if_full() or Ok(
+        create_fragment(state, key, operation.node, copies_held(state))
+    )
 
 
 def _retire(state: MapState, operation: RetireFragment) -> Ok | Refused:

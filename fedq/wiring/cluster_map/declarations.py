@@ -22,7 +22,7 @@ from fedq.core.errors import (
 from fedq.core.ids import QueueKey
 from fedq.wiring.cluster_map import queue_arguments
 from fedq.wiring.cluster_map.bindings import bind, remove_exchange, remove_queue, unbind
-from fedq.wiring.cluster_map.copies import create_fragment
+from fedq.wiring.cluster_map.copies import copies_held, create_fragment
 from fedq.wiring.cluster_map.operations import (
     Bind,
     ClaimName,
@@ -200,10 +200,10 @@ def _declare_queue(state: MapState, operation: DeclareQueue) -> Ok | Refused:
     state.changes.append(QueueAdded(key))
     first = [operation.node] if operation.node in zones else []
     others = choose(f"queue {vhost}/{name}", zones, first, count - len(first))
-    nodes = [*first, *others]
+    nodes, held = [*first, *others], copies_held(state)
     for number in range(count):
         # A stream has as many as it asks for, also where nodes are fewer.
-        create_fragment(state, key, nodes[number % len(nodes)])
+        create_fragment(state, key, nodes[number % len(nodes)], held)
     return Ok(1)
 
 

@@ -203,12 +203,14 @@ class ClusterMap(MapState):
         self._weights = read.weights
         self.bytes_held = self._weights.total
         self.queues_of_vhost = self._weights.queues_of
+        self.copies_of = self._weights.copies_of
         self.members_version = self.fragments_version = self.access_version = self.version
 
     def _weigh_anew(self) -> None:
         self._weights.recount(self)
         self.bytes_held = self._weights.total
         self.queues_of_vhost = self._weights.queues_of
+        self.copies_of = self._weights.copies_of
         self._remembered_bytes = _bytes_of(self._remembered)
 
     def _apply_weighed(self, operation: Operation) -> Result:

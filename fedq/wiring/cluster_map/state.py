@@ -201,7 +201,7 @@ TABLES: Final = (
 class MapState:
     """The tables of the cluster map. Read freely; only `ClusterMap.apply` and `restore` write."""
 
-    __slots__ = (*TABLES, "bytes_adding", "bytes_held", "bytes_max", "queues_of_vhost")
+    __slots__ = (*TABLES, "bytes_adding", "bytes_held", "bytes_max", "copies_of", "queues_of_vhost")
 
     def __init__(self, objects_max: int = limits.MAP_OBJECTS_MAX) -> None:
         """`objects_max` must be the same on every node."""
@@ -249,6 +249,8 @@ class MapState:
         self.firehose: dict[str, None] = {}
         #: How many queues, and names of exclusive ones, each virtual host has.
         self.queues_of_vhost: dict[str, int] = {}
+        #: How many copies of fragments each node has, as of the last operation.
+        self.copies_of: dict[NodeId, int] = {}
         #: What went into this map so far: see `fedq.wiring.cluster_map.digest`.
         self.digest = 0
         #: Whether the cluster has had its first users; never again false.

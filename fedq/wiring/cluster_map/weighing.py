@@ -4,16 +4,17 @@ Inputs: the map's tables and the changes of an operation that was applied. Outpu
 what an operation may add before it is applied. The weight of an object is that of its row in the
 snapshot, with the worst that escaping in JSON does to its texts, and with room for its numbers.
 
-Invariant: `total` is the sum over all objects, whether they came one by one or by a snapshot.
+Counts beside that what bounds and placement ask for: queues of virtual hosts, copies of nodes.
+Invariant: all sums are over all objects, whether they came one by one or by a snapshot.
 """
 
 from dataclasses import replace
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, TypeAlias, TypeVar
 
 import orjson
 
 from fedq.core import limits
-from fedq.core.ids import QueueKey
+from fedq.core.ids import FragmentId, NodeId, QueueKey
 from fedq.wiring.cluster_map.operations import (
     AddFragment,
     Bind,
@@ -53,6 +54,7 @@ from fedq.wiring.cluster_map.state import (
     ExchangeRemoved,
     FragmentAdded,
     FragmentChanged,
+    FragmentInfo,
     FragmentRemoved,
     LimitsChanged,
     MapState,
@@ -100,33 +102,39 @@ _OPERATORS: Final = (
 )
 
 _Rows: TypeAlias = dict[Any, int]
+_Key = TypeVar("_Key")
 
 
 class Weights:
     """What each object of one map weighs, by table and key, and the sum."""
 
-    __slots__ = ("_tables", "queues_of", "total")
+    __slots__ = ("_fragments", "_tables", "copies_of", "queues_of", "total")
 
     def __init__(self) -> None:
         self._tables: dict[str, _Rows] = {}
         self.total = 0
         #: How many queues, and names of exclusive ones, each virtual host has.
         self.queues_of: dict[str, int] = {}
+        #: How many copies of fragments each node has, and those that are counted.
+        self.copies_of: dict[NodeId, int] = {}
+        self._fragments: dict[FragmentId, FragmentInfo] = {}
 
     def recount(self, state: MapState) -> None:
         """Weighs the whole map anew."""
         self._tables, self.queues_of = {}, {}
+        self._fragments, self.copies_of = {}, {}
         self.total = 0
         for vhost in state.vhosts:
             self._weigh(state, "vhosts", vhost)
         for table in (
             "members", "exchanges", "queues", "bindings", "fragments", "claims", "users", "grants",
-            "vhost_limits", "user_limits", "traces", "firehose", "drained", "moves",
-            "vhost_limits", "user_limits", "traces", "firehose",
-            "roster", "forgotten",
+            "vhost_limits", "user_limits", "traces", "firehose", "drained", "moves", "roster",
+            "forgotten",
         ):  # fmt: skip
             for key in getattr(state, table):
                 self._weigh(state, table, key)
+        for fragment in state.fragments:
+            self._count_copies(state, fragment)
 
     def note(self, state: MapState, changes: list[Change]) -> None:
         """Weighs anew what these changes were about."""
@@ -140,6 +148,7 @@ class Weights:
                     self._weigh(state, "bindings", binding)
                 case FragmentAdded() | FragmentChanged() | FragmentRemoved():
                     self._weigh(state, "fragments", change.id)
+                    self._count_copies(state, change.id)
                 case ClaimTaken(key, _) | ClaimReleased(key, _):
                     self._weigh(state, "claims", key)
                 case MemberChanged(node) | MemberSpeaks(node):
@@ -175,11 +184,25 @@ class Weights:
             rows.pop(key, None)
 
     def _count(self, vhost: str, more: int) -> None:
-        count = self.queues_of.get(vhost, 0) + more
-        if count:
-            self.queues_of[vhost] = count
-        else:
-            self.queues_of.pop(vhost, None)
+        _add(self.queues_of, vhost, more)
+
+    def _count_copies(self, state: MapState, fragment: FragmentId) -> None:
+        before, after = self._fragments.pop(fragment, None), state.fragments.get(fragment)
+        for node in before.copies if before is not None else ():
+            _add(self.copies_of, node, -1)
+        if after is not None:
+            self._fragments[fragment] = after
+            for node in after.copies:
+                _add(self.copies_of, node, 1)
+
+
+def _add(counts: dict[_Key, int], key: _Key, more: int) -> None:
+    """Counts more, or fewer, of something; nothing is kept of what there is none of."""
+    count = counts.get(key, 0) + more
+    if count:
+        counts[key] = count
+    else:
+        counts.pop(key, None)
 
 
 def may_add(operation: Operation) -> int:

@@ -1,5 +1,7 @@
 """A cluster map with a voice: applies operations and checks the invariants after each command."""
 
+from collections import Counter
+
 from fedq.core.errors import Refused
 from fedq.core.ids import Epoch, FragmentId, Incarnation, NodeId
 from fedq.wiring.cluster_map import invariants
@@ -35,6 +37,8 @@ class Wired:
         self.log.append(command)
         self.last = self.map.apply(command)
         invariants.check(self.map)
+        held = Counter(node for info in self.map.fragments.values() for node in info.copies)
+        assert self.map.copies_of == held
         return self.last
 
     def do(self, operation: Operation) -> Result:

@@ -13,6 +13,7 @@ from fedq.wiring.cluster_map.operations import (
     Operation,
     SetCopies,
 )
+from fedq.wiring.cluster_map.operations_members import Speaks
 from fedq.wiring.cluster_map.state import Ok
 from fedq.wiring.failover.decide import SCAN_PAUSE_MS, FailoverMemory, decide
 from fedq.wiring.failover.worth import Worth
@@ -363,6 +364,19 @@ def test_idle_nodes_take_over_backups_a_few_at_a_time() -> None:
     held = [node for info in wired.map.fragments.values() for node in info.backups]
     assert (held.count(NodeId("b")), held.count(NodeId("c"))) == (15, 15)
     assert all(len(info.in_sync) == 2 for info in wired.map.fragments.values())
+
+
+def test_new_copies_go_where_the_fewest_are_so_that_none_is_moved_after_that() -> None:
+    wired = Wired("a", "b", "c")
+    for node in "abc":
+        wired.ok(Speaks(NodeId(node), Incarnation(1), 5, 14))
+    leader = Leader(wired)
+    for number in range(60):
+        wired.ok(queue(f"q{number}", "ab"[number % 3 == 2], replicas=1 + number % 3))
+        assert leader.look() == [], f"a copy of queue {number} is moved"
+        leader.now_ms += 10_000
+    wired.ok(queue("in parts", fragments=3))
+    assert leader.look() == []
 
 
 def test_balance_does_not_give_up_zones() -> None:
