@@ -5,10 +5,10 @@ ones. Outputs: hands (which messages go to which consumer), and credit for remot
 
 The local fragments come first. What they leave of the consumers' demand goes to the fragments of
 other nodes (design D7): *standing* credit while the demand is plentiful, so that no message pays
-a round trip; credit given `once`, to a fragment that has offered itself, while it is scarce.
-Scarce credit is reserved until it comes back, so a consumer is promised to one fragment at a time.
-Standing credit is not: messages beyond the demand wait here, *prefetched*, for the next free
-consumer, and go back when there is none.
+a round trip; credit given `once`, while it is scarce, to the nearest fragment that has offered
+itself, and among equally near ones to each in its turn. Scarce credit is reserved until it comes
+back, so a consumer is promised to one fragment at a time. Standing credit is not: messages beyond
+the demand wait here, *prefetched*, for the next free consumer, and go back when there is none.
 
 Credit is given up to a number: of the messages that a fragment ever sent here (or credit that it
 gave back) it may go on through that one. So what is on its way when all credit is voided, and given
@@ -53,10 +53,12 @@ class Prefetched(NamedTuple):
 class Source:
     """A fragment on another node."""
 
-    __slots__ = ("granted", "level", "offered", "once", "received", "reign")
+    __slots__ = ("distance", "granted", "level", "offered", "once", "received", "reign")
 
-    def __init__(self, reign: int) -> None:
+    def __init__(self, reign: int, distance: int) -> None:
         self.reign = reign
+        #: How far away it is; only compared.
+        self.distance = distance
         #: Messages and credit that came from it, ever.
         self.received = 0
         #: Credit given and not used yet, and the priority it was given for.
@@ -218,15 +220,19 @@ class Hub(Generic[C]):
             source.granted = source.level = 0
             source.once = False
 
-    def set_sources(self, sources: Iterable[tuple[FragmentId, int]]) -> list[FragmentId]:
-        """Sets the remote fragments and their reigns; returns those that are new or reign anew."""
-        wanted = dict(sources)
-        for fragment in list(self.sources):
-            if wanted.get(fragment) != self.sources[fragment].reign:
+    def set_sources(self, sources: Iterable[tuple[FragmentId, int, int]]) -> list[FragmentId]:
+        """Sets the remote fragments, each with its reign and how far away it is.
+
+        Returns those that are new or reign anew.
+        """
+        wanted = {fragment: (reign, distance) for fragment, reign, distance in sources}
+        for fragment, source in list(self.sources.items()):
+            reign, source.distance = wanted.get(fragment, (0, 0))
+            if reign != source.reign:
                 del self.sources[fragment]
         new = [fragment for fragment in wanted if fragment not in self.sources]
         for fragment in new:
-            self.sources[fragment] = Source(wanted[fragment])
+            self.sources[fragment] = Source(*wanted[fragment])
         return new
 
     def forget_source(self, fragment: FragmentId) -> None:
@@ -350,15 +356,24 @@ class Hub(Generic[C]):
         share = min(demand // len(self.sources), CREDIT_WINDOW_MAX)
         if share >= PLENTIFUL:
             return self._standing_orders(share)
-        orders: list[CreditOrder] = []
+        return self._order_once(demand)
+
+    def _order_once(self, demand: int) -> list[CreditOrder]:
+        """All of the demand, to the nearest that has offered itself: who had it last is last."""
+        nearest: FragmentId | None = None
+        distance = 0
         for fragment, source in self.sources.items():
-            if source.offered and not source.granted and demand > 0:
-                source.offered = False
-                source.granted = demand
-                source.once = True
-                orders.append(source.order(fragment))
-                demand = 0
-        return orders
+            if not source.offered or source.granted:
+                continue
+            if nearest is None or source.distance < distance:
+                nearest, distance = fragment, source.distance
+        if nearest is None:
+            return []
+        source = self.sources[nearest] = self.sources.pop(nearest)
+        source.offered = False
+        source.granted = demand
+        source.once = True
+        return [source.order(nearest)]
 
     def _standing_orders(self, share: int) -> list[CreditOrder]:
         orders: list[CreditOrder] = []

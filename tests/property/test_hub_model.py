@@ -122,7 +122,7 @@ class HubMachine(RuleBasedStateMachine):
         super().__init__()
         self.hub: Hub[Consumer] = Hub()
         self.remotes = {number: Remote(number) for number in FRAGMENTS}
-        self.hub.set_sources((number, 1) for number in FRAGMENTS)
+        self.hub.set_sources((number, 1, 0) for number in FRAGMENTS)
         self.done: list[Place] = []
         self.given: dict[FragmentId, int] = dict.fromkeys(FRAGMENTS, 0)
 

@@ -169,9 +169,18 @@ class ConsumeFlow:
         if hub is None or info is None:
             return
         placed = [self.state.map.fragments[fragment] for fragment in info.fragments]
-        hub.set_sources((p.id, p.reign) for p in placed if p.primary != self.state.me)
+        hub.set_sources(
+            (each.id, each.reign, self._distance(each.primary))
+            for each in placed
+            if each.primary != self.state.me
+        )
         hub.one_place = len(placed) == 1
         self.state.marks.queues[queue] = None
+
+    def _distance(self, node: NodeId) -> int:
+        """How far away another node is: in this node's zone, or not."""
+        member = self.state.map.members.get(node)
+        return 0 if member is not None and member.zone == self.state.settings.zone else 1
 
     def introduce(self, fragment: FragmentId) -> None:
         """Tells a primary that is new, or newly linked, what our consumers hold and how many."""

@@ -87,8 +87,9 @@ class Host:
 class Cluster:
     """Nodes, the frames between them, and the log they agree on."""
 
-    def __init__(self, size: int = 1, **settings: int) -> None:
+    def __init__(self, size: int = 1, zones: dict[str, str] | None = None, **settings: int) -> None:
         self.now_ms = 1_000
+        self.zones = zones or {}
         self.hosts = {NodeId(f"n{i}"): Host(NodeId(f"n{i}")) for i in range(1, size + 1)}
         self.log: list[bytes] = []
         self.cuts: dict[NodeId, None] = {}
@@ -133,6 +134,7 @@ class Cluster:
                 vouched_since=host.vouched_since,
                 peers={each: f"{each}:7000" for each in self.hosts},
                 amqp_address=f"{host.name}:5672",
+                zone=self.zones.get(host.name, ""),
                 password_cost=COST_MIN,
                 suspects=tuple(host.stopped.suspects) if host.stopped is not None else (),
                 **self._settings,  # type: ignore[arg-type]

@@ -57,7 +57,7 @@ def hub(*appetites: int) -> Hub[Consumer]:
     made: Hub[Consumer] = Hub()
     for demand in appetites:
         made.add(Consumer(demand))
-    made.set_sources([(ONE, 1), (TWO, 1)])
+    made.set_sources([(ONE, 1, 0), (TWO, 1, 0)])
     return made
 
 
@@ -97,6 +97,31 @@ def test_scarce_credit_is_given_to_one_offer_at_a_time() -> None:
     assert made.orders() == [CreditOrder(TWO, 1, 2, True, 0)], "counted with what came back"
 
 
+def once(made: Hub[Consumer]) -> list[FragmentId]:
+    """Which fragments get the one consumer's demand, if all have messages all the time."""
+    chosen: list[FragmentId] = []
+    for _ in range(4):
+        for fragment in made.sources:
+            made.on_offer(fragment, 1)
+        (order,) = made.orders()
+        chosen.append(order.fragment)
+        made.on_credit_back(order.fragment, 1, 1)
+    return chosen
+
+
+def test_of_equally_near_fragments_each_has_its_turn() -> None:
+    assert once(hub(1)) == [ONE, TWO, ONE, TWO]
+
+
+def test_scarce_credit_goes_to_the_nearest_fragment_that_has_messages() -> None:
+    made = hub(1)
+    made.set_sources([(ONE, 1, 1), (TWO, 1, 0)])
+    assert once(made) == [TWO] * 4
+    made.on_offer(ONE, 1)
+    made.sources[TWO].offered = False
+    assert [order.fragment for order in made.orders()] == [ONE], "the nearest has none"
+
+
 def test_plentiful_credit_stands_without_any_offer_and_is_topped_up_by_half() -> None:
     made = hub(4 * PLENTIFUL)
     share = 2 * PLENTIFUL
@@ -112,7 +137,7 @@ def test_plentiful_credit_stands_without_any_offer_and_is_topped_up_by_half() ->
 
 def test_what_is_on_its_way_when_credit_is_voided_counts_against_the_next() -> None:
     made = hub(3)
-    made.set_sources([(ONE, 1)])
+    made.set_sources([(ONE, 1, 0)])
     made.one_place = True
     assert made.orders() == [CreditOrder(ONE, 1, 3, False, 0)]
     made.add(Consumer(0))
@@ -132,7 +157,7 @@ def test_credit_has_an_upper_bound() -> None:
 
 def test_a_reign_that_is_over_gets_no_credit_and_delivers_nothing() -> None:
     made = hub(1)
-    assert made.set_sources([(ONE, 2), (TWO, 1)]) == [ONE]
+    assert made.set_sources([(ONE, 2, 0), (TWO, 1, 0)]) == [ONE]
     assert not made.on_offer(ONE, 1)
     assert not made.on_deliver(ONE, 1, [7], [], [b"a"])
     made.on_credit_back(ONE, 1, 5)
@@ -177,7 +202,7 @@ def test_without_consumers_all_credit_is_void() -> None:
 
 def test_a_queue_that_goes_loses_all_its_consumers_in_one_walk() -> None:
     made: Hub[Alike] = Hub()
-    made.set_sources([(ONE, 1)])
+    made.set_sources([(ONE, 1, 0)])
     consumers = [Alike(200, priority=number % 2) for number in range(1_000)]
     for consumer in consumers:
         made.add(consumer)
