@@ -12,6 +12,7 @@ from fedq.amqp.methods import (
     QueueDeclare,
     QueueDeclareOk,
 )
+from fedq.amqp.values import FieldTable
 from tests.unit.node.harness import Client, Cluster
 
 MESSAGES = 5
@@ -20,7 +21,7 @@ MESSAGES = 5
 def filled(cluster: Cluster, *nodes: str) -> Client:
     """A queue in three fragments, those of these nodes with messages; a client of `n1`."""
     taking = cluster.client("n1")
-    arguments = {"x-fedq-fragments": 3, "x-fedq-replicas": 1}
+    arguments: FieldTable = {"x-fedq-fragments": 3, "x-fedq-replicas": 1}
     taking.ask(QueueDeclare("work", durable=True, arguments=arguments), QueueDeclareOk)
     for node in nodes:
         client = cluster.client(node)
