@@ -125,6 +125,13 @@ def _uvloop_is_up() -> None:
     uvloop.new_event_loop().close()
 
 
+@pytest.hookimpl(trylast=True)
+def pytest_collection_finish() -> None:
+    """Thousands of tests, and all they import, live till the end: no look for garbage is for them."""
+    gc.collect()
+    gc.freeze()
+
+
 @pytest.hookimpl(wrapper=True)
 def pytest_fixture_setup(
     fixturedef: pytest.FixtureDef[object],
