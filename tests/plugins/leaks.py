@@ -127,7 +127,7 @@ def _uvloop_is_up() -> None:
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_finish() -> None:
-    """Thousands of tests, and all they import, live till the end: no look for garbage is for them."""
+    """Tests, and all they import, live till the end: no look for garbage is for them."""
     gc.collect()
     gc.freeze()
 
