@@ -39,7 +39,8 @@ WAITING := celery surface guarding
 LANES := integration $(COMPUTING) $(WAITING)
 #: What `make properties` tries: every module that imports Hypothesis, but for those of real nodes.
 WITH_PROPERTIES = $(shell grep -rlE '^from hypothesis' tests --include='test_*.py' | grep -vE 'integration|differential')
-PYTEST = $(BIN)/python -m pytest -q --lane $@
+#: Lanes have each other beside them: nothing that is waited for is late before three times its time.
+PYTEST = FEDQ_TEST_PATIENCE=$${FEDQ_TEST_PATIENCE:-3} $(BIN)/python -m pytest -q --lane $@
 NOTE := $(BIN)/python -m tests.lanes note
 
 .PHONY: help setup check test .computing .waiting unit pure properties spark integration surface celery guarding sweep installed differential sim crashes conformance attacks faults disks powercut fuzz bench micro cost coverage repeat demo demo-celery protos format clean

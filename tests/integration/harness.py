@@ -26,7 +26,7 @@ import yaml
 from tests.integration.ports import LOOPBACK, free_ports
 from tests.integration.questions import Answer, Forked, Questions
 from tests.integration.stock import Address, connect, pika
-from tests.integration.waiting import TooLateError, deadline, until
+from tests.integration.waiting import TooLateError, deadline, patient, until
 
 ROOT = Path(__file__).resolve().parents[2]
 #: Runs Python with fedq's modules from their own sources, which alone can be patched.
@@ -54,7 +54,7 @@ def _run(*arguments: str) -> Answer:
         return asked[0].ask(*arguments)
     done = subprocess.run(
         [*PLAINLY, *arguments],
-        env=environment(), capture_output=True, text=True, timeout=20, check=False,
+        env=environment(), capture_output=True, text=True, timeout=patient(20), check=False,
     )  # fmt: skip
     return Answer(done.returncode, done.stdout, done.stderr)
 
@@ -98,7 +98,7 @@ class NodeProcess:
         assert self.process is not None, f"{self.name} does not run"
         self.process.send_signal(number)
         try:
-            return self.process.wait(seconds)
+            return self.process.wait(patient(seconds))
         except subprocess.TimeoutExpired:
             self.process.kill()
             self.process.wait()

@@ -25,6 +25,7 @@ from pathlib import Path
 from typing import IO, Any, Final, NamedTuple
 
 from fedq.shell.host.grpc_environment import settle_grpc
+from tests.integration.waiting import patient
 
 #: How long a question may take; who asks is told that it was cut off.
 _QUESTION_S = 20
@@ -221,7 +222,7 @@ def _run(arguments: list[str], out: IO[str], err: IO[str]) -> None:
     """Becomes the command, in a process of its own."""
     from fedq.cli.commands import app
 
-    signal.alarm(_QUESTION_S)
+    signal.setitimer(signal.ITIMER_REAL, patient(_QUESTION_S))
     for stream, place in ((sys.stdout, out), (sys.stderr, err)):
         os.dup2(place.fileno(), stream.fileno())
     os.close(sys.stdin.fileno())
