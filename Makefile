@@ -32,18 +32,17 @@ CODE := fedq pyspark_fedq tests demo loadtests scripts conformance setup.py
 #: Sources of what is compiled.
 COMPILED_SOURCES := fedq/compiled_modules.txt $(shell find fedq -name '*.py' -o -name '*.pyx' -o -name '*.pxd')
 
-#: The lanes of `make test`, by what goes on at the same time; each leaves a line for its end. The
-#: first of them compute, one after the other; those of nodes as processes mostly wait.
-COMPUTING := unit pure spark installed sim
-WAITING := celery surface guarding
-LANES := integration $(COMPUTING) $(WAITING)
-#: What `make properties` tries: every module that imports Hypothesis, but for those of real nodes.
-WITH_PROPERTIES = $(shell grep -rlE '^from hypothesis' tests --include='test_*.py' | grep -vE 'integration|differential')
+#: The lanes of `make test` in the order in which they start, three at a time: the longest first, and
+#: those of nodes as processes, which mostly wait, among those that compute. Each leaves a line for
+#: its end.
+LANES := integration unit celery pure surface installed guarding sim spark
+#: What `make properties` tries: every module with properties, but for those of real nodes.
+WITH_PROPERTIES = $(shell grep -rlE '^from (hypothesis|tests.examples)' tests --include='test_*.py' | grep -vE 'integration|differential')
 #: Lanes have each other beside them: nothing that is waited for is late before three times its time.
 PYTEST = FEDQ_TEST_PATIENCE=$${FEDQ_TEST_PATIENCE:-3} $(BIN)/python -m pytest -q --lane $@
 NOTE := $(BIN)/python -m tests.lanes note
 
-.PHONY: help setup check test .computing .waiting unit pure properties spark integration surface celery guarding sweep installed differential sim crashes conformance attacks faults disks powercut fuzz bench micro cost coverage repeat demo demo-celery protos format clean
+.PHONY: help setup check test unit pure properties spark integration surface celery guarding sweep installed differential sim crashes conformance attacks faults disks powercut fuzz bench micro cost coverage repeat demo demo-celery protos format clean
 
 help: ## Show the targets.
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*##/\t/' | expand -t 14
@@ -79,11 +78,9 @@ test: $(SETUP_DONE) ## Everything the CI runs.
 	@$(BIN)/python -m tests.lanes forget
 	@# Neither of the two waits for the other.
 	@$(MAKE) --no-print-directory --output-sync --jobs 2 check $(COMPILED)
-	@$(MAKE) --no-print-directory --output-sync --jobs 3 SEEDS=$(SEEDS) integration .computing .waiting; \
+	@# One that fails keeps no other from telling what fails there, too.
+	@$(MAKE) --no-print-directory --output-sync --jobs 3 --keep-going SEEDS=$(SEEDS) $(LANES); \
 	    status=$$?; $(BIN)/python -m tests.lanes tell $(LANES); exit $$status
-
-.computing .waiting:
-	@$(MAKE) --no-print-directory --output-sync --jobs 1 $(if $(findstring computing,$@),$(COMPUTING),$(WAITING))
 
 # These lanes try a part of the examples that a property names; `make properties` tries all.
 unit: setup ## Tests that start no processes.
