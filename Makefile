@@ -7,8 +7,8 @@ BIN := $(VENV)/bin
 SETUP_DONE := $(VENV)/.setup-done
 COMPILED := $(VENV)/.compiled
 
-#: How many simulated cluster histories `make test` and `make sim` run.
-SEEDS ?= 1000
+#: How many simulated cluster histories `make sim` runs; `make test` a quarter of them.
+SEEDS ?= $(if $(filter test,$(MAKECMDGOALS)),250,1000)
 #: How long `make fuzz` looks, all targets together.
 MINUTES ?= 10
 #: How often `make powercut` cuts the power.
@@ -24,19 +24,25 @@ LOAD ?= 2
 #: Extra arguments for `make demo`, `make bench` and `make test` (pytest), e.g. ARGS="--kill-each".
 ARGS ?=
 
+# Containers often forbid it. Every process of a node or a command would then compile fedq's sources
+# anew, and every lane all tests: a quarter of what a start takes, and most of collecting.
+export PYTHONDONTWRITEBYTECODE :=
+
 CODE := fedq pyspark_fedq tests demo loadtests scripts conformance setup.py
 #: Sources of what is compiled.
 COMPILED_SOURCES := fedq/compiled_modules.txt $(shell find fedq -name '*.py' -o -name '*.pyx' -o -name '*.pxd')
 
-#: The lanes of `make test`, by what goes on at the same time; each leaves a line for its end. The
-#: first of them compute, one after the other; those of nodes as processes mostly wait.
-COMPUTING := unit pure spark installed sim
-WAITING := celery surface guarding
-LANES := integration $(COMPUTING) $(WAITING)
-PYTEST = $(BIN)/python -m pytest -q --lane $@
+#: The lanes of `make test` in the order in which they start, three at a time: the longest first, and
+#: those of nodes as processes, which mostly wait, among those that compute. Each leaves a line for
+#: its end.
+LANES := integration unit celery pure surface installed guarding sim spark
+#: What `make properties` tries: every module with properties, but for those of real nodes.
+WITH_PROPERTIES = $(shell grep -rlE '^from (hypothesis|tests.examples)' tests --include='test_*.py' | grep -vE 'integration|differential')
+#: Lanes have each other beside them: nothing that is waited for is late before three times its time.
+PYTEST = FEDQ_TEST_PATIENCE=$${FEDQ_TEST_PATIENCE:-3} $(BIN)/python -m pytest -q --lane $@
 NOTE := $(BIN)/python -m tests.lanes note
 
-.PHONY: help setup check test .computing .waiting unit pure spark integration surface celery guarding sweep installed differential sim crashes conformance attacks faults disks powercut fuzz bench micro cost coverage repeat demo demo-celery protos format clean
+.PHONY: help setup check test unit pure properties spark integration surface celery guarding sweep installed differential sim crashes conformance attacks faults disks powercut fuzz bench micro cost coverage repeat demo demo-celery protos format clean
 
 help: ## Show the targets.
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*##/\t/' | expand -t 14
@@ -72,14 +78,13 @@ test: $(SETUP_DONE) ## Everything the CI runs.
 	@$(BIN)/python -m tests.lanes forget
 	@# Neither of the two waits for the other.
 	@$(MAKE) --no-print-directory --output-sync --jobs 2 check $(COMPILED)
-	@$(MAKE) --no-print-directory --output-sync --jobs 3 integration .computing .waiting; \
+	@# One that fails keeps no other from telling what fails there, too.
+	@$(MAKE) --no-print-directory --output-sync --jobs 3 --keep-going SEEDS=$(SEEDS) $(LANES); \
 	    status=$$?; $(BIN)/python -m tests.lanes tell $(LANES); exit $$status
 
-.computing .waiting:
-	@$(MAKE) --no-print-directory --output-sync --jobs 1 $(if $(findstring computing,$@),$(COMPUTING),$(WAITING))
-
+# These lanes try a part of the examples that a property names; `make properties` tries all.
 unit: setup ## Tests that start no processes.
-	$(PYTEST) tests --ignore=tests/tidy --ignore=tests/integration \
+	FEDQ_TEST_EXAMPLES=$${FEDQ_TEST_EXAMPLES:-0.25} $(PYTEST) tests --ignore=tests/tidy --ignore=tests/integration \
 	    --ignore=tests/differential --ignore=tests/attacks --ignore=tests/pipeline/spark $(ARGS)
 
 spark: setup ## Real Spark on real nodes, where PySpark is installed: pip install '.[spark]'.
@@ -87,9 +92,14 @@ spark: setup ## Real Spark on real nodes, where PySpark is installed: pip instal
 
 pure: setup ## What is compiled is tried again from its Python sources.
 	@if find fedq -name '*.so' | grep -q .; then \
-	    FEDQ_PURE=1 $(PYTEST) tests/twins tests/unit/amqp tests/unit/core tests/unit/fragments \
+	    FEDQ_PURE=1 FEDQ_TEST_EXAMPLES=$${FEDQ_TEST_EXAMPLES:-0.1} $(PYTEST) \
+	        tests/twins tests/unit/amqp tests/unit/core tests/unit/fragments \
 	        tests/unit/node tests/unit/proxy tests/scripts tests/property $(ARGS); \
 	else $(NOTE) $@ "nothing: no module is compiled here, so all lanes ran from the Python sources"; fi
+
+properties: setup ## Every property with all its examples, from compiled modules and Python sources.
+	$(BIN)/python -m pytest -q $(WITH_PROPERTIES) $(ARGS)
+	FEDQ_PURE=1 $(BIN)/python -m pytest -q $(WITH_PROPERTIES) $(ARGS)
 
 integration: setup ## Real nodes as processes, stock clients; RabbitMQ beside it where it is.
 	$(PYTEST) -p no:cacheprovider -m 'not sweep' tests/integration \

@@ -10,13 +10,15 @@ from hypothesis import HealthCheck, settings
 
 import fedq
 from fedq.compiled import compiled_from_python
+from tests.examples import examples
 
 pytest_plugins = ("tests.plugins.order", "tests.plugins.leaks", "tests.plugins.lane")
 
 # The CI machine is slow and shared: a test that takes long there is not wrong.
 settings.register_profile(
-    "quick", deadline=None, suppress_health_check=[HealthCheck.too_slow], print_blob=True
-)
+    "quick", deadline=None, suppress_health_check=[HealthCheck.too_slow], print_blob=True,
+    max_examples=examples(),
+)  # fmt: skip
 # Hypothesis then draws the same examples every time, so a red CI run is red on a laptop too.
 settings.register_profile("ci", parent=settings.get_profile("quick"), derandomize=True)
 settings.load_profile("ci" if os.environ.get("CI") else "quick")

@@ -16,6 +16,8 @@ from typing import Any, Final, NamedTuple
 FOLDER: Final = Path(__file__).resolve().parent.parent / "build" / "lanes"
 #: Reasons for skips that are told of each lane; of the rest only how many tests they concern.
 REASONS_TOLD: Final = 8
+#: Failures of one lane that are told by name.
+FAILURES_TOLD: Final = 50
 
 
 class Lane(NamedTuple):
@@ -27,6 +29,10 @@ class Lane(NamedTuple):
     seconds: float | None = None
     #: Skipped tests by the reason.
     skipped: Mapping[str, int] = {}
+    #: Tests that failed, as pytest names them, each with what it said last.
+    failed: Sequence[Sequence[str]] = ()
+    #: Kept at each failure, so that it outlives a lane that is killed.
+    is_over: bool = True
 
 
 def note(name: str, lane: Lane) -> None:
@@ -36,7 +42,7 @@ def note(name: str, lane: Lane) -> None:
 
 
 def noted(name: str) -> Lane | None:
-    """What the lane left, if it came to its end."""
+    """What the lane left, if it left anything."""
     path = FOLDER / f"{name}.json"
     if not path.exists():
         return None
@@ -45,12 +51,15 @@ def noted(name: str) -> Lane | None:
 
 
 def told(names: Sequence[str]) -> list[str]:
-    """A line for each lane, and one for each reason of skips below it."""
+    """A line for each lane, one for each reason of skips below it, and at the end all failures."""
     lines: list[str] = []
+    failed: list[str] = []
     for name in names:
         lane = noted(name)
-        if lane is None:
-            lines.append(f"{name:12} did not come to its end: see above")
+        if lane is not None:
+            failed += _failures(name, lane)
+        if lane is None or not lane.is_over:
+            lines.append(f"{name:12} RED: did not come to its end: see above")
             continue
         took = "" if lane.seconds is None else f" in {lane.seconds:.0f} s"
         lines.append(f"{name:12} {'' if lane.is_green else 'RED: '}{lane.ran}{took}")
@@ -59,6 +68,13 @@ def told(names: Sequence[str]) -> list[str]:
         if more := reasons[REASONS_TOLD:]:
             count = sum(each for _, each in more)
             lines.append(f"{'':12}   {count:4} skipped for {len(more)} other reasons")
+    return [*lines, *(["What failed:", *failed] if failed else [])]
+
+
+def _failures(name: str, lane: Lane) -> list[str]:
+    lines = [f"{name:12} {test}: {why}" for test, why in lane.failed[:FAILURES_TOLD]]
+    if more := lane.failed[FAILURES_TOLD:]:
+        lines.append(f"{name:12} and {len(more)} others: see above")
     return lines
 
 

@@ -13,10 +13,11 @@ from tests.differential.names import Names
 from tests.differential.script import CASES, Operation, Script, listing, parse, parse_line
 from tests.differential.themes import THEMES
 from tests.differential.typed import properties_text
+from tests.examples import examples
 
 
 @given(st.one_of(*THEMES.values()))
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 def test_a_listing_is_the_script(script: Script) -> None:
     assert parse(listing(script)) == script
 

@@ -20,9 +20,11 @@ from celery import Celery
 from tests.integration.celery_app import Setting, make_app
 from tests.integration.harness import environment
 from tests.integration.stock import Address
-from tests.integration.waiting import TooLateError, until
+from tests.integration.waiting import TooLateError, patient, until
 
 READY_S = 40.0
+#: How long a result may take; `get` returns as soon as it is there.
+DONE_S = patient(40.0)
 STOP_S = 20.0
 #: Workers that need nobody to talk to start a second sooner.
 ALONE = ("--without-gossip", "--without-mingle")
@@ -114,7 +116,7 @@ class Worker:
             return
         self.process.terminate()
         try:
-            self.process.wait(STOP_S)
+            self.process.wait(patient(STOP_S))
         except subprocess.TimeoutExpired:
             self.kill()
             raise TooLateError(f"{self.hostname} did not end\n{self.log()[-4000:]}") from None

@@ -10,6 +10,8 @@ from pika.adapters.blocking_connection import (  # type: ignore[import-untyped]
     BlockingConnection,
 )
 
+from tests.integration.waiting import patient
+
 __all__ = [
     "PERSISTENT",
     "Address",
@@ -45,9 +47,9 @@ def parameters(address: Address, **more: object) -> pika.ConnectionParameters:
         "host": address.host,
         "port": address.port,
         "heartbeat": 30,
-        "socket_timeout": 5,
-        "stack_timeout": 10,
-        "blocked_connection_timeout": 20,
+        "socket_timeout": patient(5),
+        "stack_timeout": patient(10),
+        "blocked_connection_timeout": patient(20),
     }
     return pika.ConnectionParameters(**(usual | more))
 

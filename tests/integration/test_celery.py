@@ -10,7 +10,7 @@ import pytest
 from celery import chain, chord, group
 
 from tests.integration.celery_app import Event, Setting, read_events
-from tests.integration.celery_worker import ALONE, Worker, client
+from tests.integration.celery_worker import ALONE, DONE_S, Worker, client
 from tests.integration.conftest import Connect
 from tests.integration.harness import environment
 from tests.integration.stock import Address
@@ -32,14 +32,14 @@ def test_tasks_and_results(brokers: list[Address], name: str, tmp_path: Path) ->
         client(setting) as app,
     ):
         results = [app.send_task("add", (number, 1)) for number in range(20)]
-        assert [result.get(timeout=20) for result in results] == list(range(1, 21))
-        assert app.send_task("shout", ("grüße",)).get(timeout=20) == "GRÜSSE"
+        assert [result.get(timeout=DONE_S) for result in results] == list(range(1, 21))
+        assert app.send_task("shout", ("grüße",)).get(timeout=DONE_S) == "GRÜSSE"
         # Of several frames each way.
         long = "long " * 300_000
-        assert app.send_task("shout", (long,)).get(timeout=30) == long.upper()
+        assert app.send_task("shout", (long,)).get(timeout=DONE_S) == long.upper()
         failed = app.send_task("fails", ("not today",))
         with pytest.raises(ValueError, match="not today"):
-            failed.get(timeout=20)
+            failed.get(timeout=DONE_S)
         assert failed.state == "FAILURE"
 
 
@@ -51,7 +51,7 @@ def test_a_transient_queue(brokers: list[Address], name: str, tmp_path: Path, po
         Worker(setting._replace(url=brokers[-1].url), "w", tmp_path, *ALONE, pool=pool),
         client(setting) as app,
     ):
-        assert app.send_task("add", (1, 2)).get(timeout=20) == 3
+        assert app.send_task("add", (1, 2)).get(timeout=DONE_S) == 3
 
 
 def test_a_task_for_every_worker(brokers: list[Address], name: str, tmp_path: Path) -> None:
@@ -104,7 +104,7 @@ def test_clients_of_all_nodes_get_their_results(
         for first, address in enumerate(nodes.values()):
             with client(setting._replace(url=address.url)) as app:
                 results = [app.send_task("add", (first, number)) for number in range(10)]
-                got = [result.get(timeout=20) for result in results]
+                got = [result.get(timeout=DONE_S) for result in results]
                 assert got == list(range(first, first + 10))
 
 
@@ -118,9 +118,9 @@ def test_chains_and_groups_with_results_over_amqp(
     ):
         add = app.signature("add")
         one_after_the_other = chain(add.clone((1, 2)), add.clone((3,)), add.clone((4,)), app=app)
-        assert one_after_the_other.apply_async().get(timeout=20) == 10
+        assert one_after_the_other.apply_async().get(timeout=DONE_S) == 10
         side_by_side = group([add.clone((n, n)) for n in range(10)], app=app).apply_async()
-        assert side_by_side.get(timeout=20) == [2 * n for n in range(10)]
+        assert side_by_side.get(timeout=DONE_S) == [2 * n for n in range(10)]
 
 
 def test_chords_with_results_in_files(brokers: list[Address], name: str, tmp_path: Path) -> None:
@@ -141,10 +141,10 @@ def test_chords_with_results_in_files(brokers: list[Address], name: str, tmp_pat
         add, total = app.signature("add"), app.signature("total")
         header = [add.clone((n, 1)) for n in range(20)]
         done = chord(header, total, app=app).apply_async()
-        assert done.get(timeout=40) == sum(range(1, 21))
+        assert done.get(timeout=DONE_S) == sum(range(1, 21))
         fan_out = group([add.clone((n,)) for n in range(3)], app=app)
         nested = chain(add.clone((1, 1)), fan_out, total, app=app).apply_async()
-        assert nested.get(timeout=40) == 2 + 3 + 4
+        assert nested.get(timeout=DONE_S) == 2 + 3 + 4
 
 
 def test_retries_rejections_and_lost_pool_processes(
@@ -156,12 +156,12 @@ def test_retries_rejections_and_lost_pool_processes(
         Worker(setting._replace(url=brokers[-1].url), "w", tmp_path, *ALONE, concurrency=2),
         client(setting) as app,
     ):
-        assert app.send_task("retries", ("retried", 3, 0.2)).get(timeout=30) == 3
-        assert app.send_task("rejects", ("requeued", True)).get(timeout=20) == "requeued"
-        assert app.send_task("dies", ("died",)).get(timeout=30) == "died"
+        assert app.send_task("retries", ("retried", 3, 0.2)).get(timeout=DONE_S) == 3
+        assert app.send_task("rejects", ("requeued", True)).get(timeout=DONE_S) == "requeued"
+        assert app.send_task("dies", ("died",)).get(timeout=DONE_S) == "died"
         refused = app.send_task("rejects", ("refused", False))
         with pytest.raises(celery.exceptions.Reject):
-            refused.get(timeout=20)
+            refused.get(timeout=DONE_S)
     retried = [event.what for event in events_of(records, "retried")]
     assert retried == ["try 0", "try 1", "try 2", "try 3"]
     for marked in ("requeued", "died"):

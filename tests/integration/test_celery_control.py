@@ -10,13 +10,13 @@ from typing import Any
 import pytest
 
 from tests.integration.celery_app import Setting, read_events
-from tests.integration.celery_worker import ALONE, Worker, client
+from tests.integration.celery_worker import ALONE, DONE_S, Worker, client
 from tests.integration.stock import Address
-from tests.integration.waiting import until
+from tests.integration.waiting import patient, until
 
 pytestmark = [pytest.mark.slow, pytest.mark.patience(120)]
 
-ANSWER_S = 10
+ANSWER_S = patient(10)
 
 
 def test_remote_control(brokers: list[Address], name: str, tmp_path: Path) -> None:
@@ -42,7 +42,7 @@ def test_remote_control(brokers: list[Address], name: str, tmp_path: Path) -> No
         active = {host: [task["id"] for task in tasks] for host, tasks in inspect.active().items()}
         assert sorted(active.values()) == [[], [held.id]]
         gate.touch()
-        assert held.get(timeout=20) == "long"
+        assert held.get(timeout=DONE_S) == "long"
 
         limited = app.control.rate_limit("note", "100/s", reply=True, timeout=ANSWER_S, limit=2)
         assert len(limited) == 2
@@ -55,7 +55,7 @@ def test_remote_control(brokers: list[Address], name: str, tmp_path: Path) -> No
         )
         app.control.cancel_consumer(name, [w1.hostname], reply=True, timeout=ANSWER_S, limit=1)
         until("w1 consumes nothing", lambda: first.active_queues() == {w1.hostname: []})
-        app.send_task("note", ("elsewhere",)).get(timeout=20)
+        app.send_task("note", ("elsewhere",)).get(timeout=DONE_S)
         assert read_events(records)[-1].worker.endswith(w2.hostname)
         app.control.add_consumer(
             name, destination=[w1.hostname], reply=True, timeout=ANSWER_S, limit=1
@@ -63,7 +63,7 @@ def test_remote_control(brokers: list[Address], name: str, tmp_path: Path) -> No
 
         app.control.shutdown(destination=[w2.hostname])
         until("the worker ends as asked", lambda: not w2.is_running, 20)
-        assert app.send_task("add", (1, 2)).get(timeout=20) == 3
+        assert app.send_task("add", (1, 2)).get(timeout=DONE_S) == 3
         assert read_events(records)
 
 
@@ -114,7 +114,7 @@ def test_events_of_workers_everywhere(brokers: list[Address], name: str, tmp_pat
             until("both workers beat", lambda: has_seen("worker-heartbeat", 2))
             results = [app.send_task("note", (f"{n}", 0.05)) for n in range(10)]
             until("all successes are heard", lambda: has_seen("task-succeeded", 10), 30)
-            assert [result.get(timeout=20) for result in results] == [f"{n}" for n in range(10)]
+            assert [result.get(timeout=DONE_S) for result in results] == [f"{n}" for n in range(10)]
     for kind in ("task-sent", "task-received", "task-started", "task-succeeded"):
         heard = [event["uuid"] for event in seen if event["type"] == kind]
         assert sorted(heard) == sorted(result.id for result in results), kind

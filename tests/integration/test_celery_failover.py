@@ -13,7 +13,7 @@ import pytest
 from celery import Celery
 
 from tests.integration.celery_app import Setting, read_events
-from tests.integration.celery_worker import ALONE, Worker, client, urls
+from tests.integration.celery_worker import ALONE, DONE_S, Worker, client, urls
 from tests.integration.harness import Cluster
 from tests.integration.stock import connect
 from tests.integration.waiting import until
@@ -88,10 +88,10 @@ def test_a_worker_goes_on_at_another_node(three: Cluster, tmp_path: Path, pool: 
         results = [app.send_task("note", (f"{n}", 0.05)) for n in range(TASKS)]
         until("some have run", lambda: len(names_of(records, "end")) > 5)
         three.kill("a")
-        assert [result.get(timeout=40) for result in results] == [f"{n}" for n in range(TASKS)]
+        assert [result.get(timeout=DONE_S) for result in results] == [f"{n}" for n in range(TASKS)]
         # The reconnected worker is a whole one: remote control reaches it, its prefetch is right.
         worker.wait_logged("Connected to", 20)
-        inspect = app.control.inspect([worker.hostname], timeout=10, limit=1)
+        inspect = app.control.inspect([worker.hostname], timeout=DONE_S, limit=1)
         until("it answers questions", inspect.stats, 30)
         wait_empty(three, "c")
     assert set(names_of(records, "end")) == {f"{n}" for n in range(TASKS)}
@@ -110,7 +110,7 @@ def test_a_client_goes_on_at_another_node(three: Cluster, tmp_path: Path) -> Non
         three.kill("a")
         after = [app.send_task("note", (f"{n}",)) for n in range(10, 20)]
         gate.touch()
-        got = [result.get(timeout=40) for result in before + after]
+        got = [result.get(timeout=DONE_S) for result in before + after]
         assert got == [f"{n}" for n in range(20)]
     check_once_or_marked(records, app)
 
@@ -124,7 +124,7 @@ def test_tasks_for_later_outlive_the_node(three: Cluster, tmp_path: Path) -> Non
     with client(setting_for(three, "c", tmp_path)) as app:
         lost = Worker(setting_for(three, "a", tmp_path), "lost", tmp_path, *ALONE)
         with lost, Worker(setting_for(three, "a", tmp_path), "wa", tmp_path, *ALONE):
-            app.send_task("note", ("now",)).get(timeout=20)
+            app.send_task("note", ("now",)).get(timeout=DONE_S)
             # Its result comes before its acknowledgement, and without that it would run again.
             until("it is acknowledged", lambda: three.ask("queue", "show", QUEUE)["messages"] == 0)
             results = [app.send_task("note", (f"{n}",), countdown=12) for n in range(8)]
@@ -134,7 +134,7 @@ def test_tasks_for_later_outlive_the_node(three: Cluster, tmp_path: Path) -> Non
             )
             three.kill("a")
             lost.kill()
-            assert [result.get(timeout=40) for result in results] == [f"{n}" for n in range(8)]
+            assert [result.get(timeout=DONE_S) for result in results] == [f"{n}" for n in range(8)]
     first, *later = [event for event in read_events(records) if event.what == "begin"]
     assert {event.name for event in later} == {f"{n}" for n in range(8)}
     assert min(event.at_s for event in later) - first.at_s > 11.5
@@ -160,7 +160,7 @@ def test_results_wait_for_a_client_that_asks_later(three: Cluster, tmp_path: Pat
         primary = three.primary_of(queue)
         three.kill(primary)
         three.restart(primary)
-        assert [result.get(timeout=10) for result in results] == [f"{n}" for n in range(20)]
+        assert [result.get(timeout=DONE_S) for result in results] == [f"{n}" for n in range(20)]
 
 
 def test_every_node_is_killed_in_turn(three: Cluster, tmp_path: Path) -> None:
@@ -179,7 +179,7 @@ def test_every_node_is_killed_in_turn(three: Cluster, tmp_path: Path) -> None:
             results += [app.send_task("note", (f"{node}{n}", 0.02)) for n in range(40, 50)]
             three.restart(node)
             three.wait_whole(QUEUE)
-        got = [result.get(timeout=40) for result in results]
+        got = [result.get(timeout=DONE_S) for result in results]
         assert got == [f"{node}{n}" for node in "abc" for n in range(50)]
     assert set(names_of(records, "end")) == {f"{node}{n}" for node in "abc" for n in range(50)}
     check_once_or_marked(records, app)

@@ -13,7 +13,7 @@ import kombu.mixins
 import kombu.pools
 import pytest
 
-from tests.integration.celery_worker import urls
+from tests.integration.celery_worker import DONE_S, urls
 from tests.integration.harness import Cluster
 from tests.integration.stock import Address
 from tests.integration.waiting import until
@@ -59,7 +59,7 @@ def listening(address: str, *queues: Any) -> Iterator[Listener]:
         thread = threading.Thread(target=listener.run, daemon=True)
         thread.start()
         try:
-            listener.brokers.get(timeout=10)
+            listener.brokers.get(timeout=DONE_S)
             yield listener
         finally:
             listener.should_stop = True
@@ -104,11 +104,11 @@ def test_simple_queues(brokers: list[Address], name: str) -> None:
     ):
         for number in range(10):
             sending.put({"number": number}, compression="zlib")
-        first = receiving.get(timeout=10)
+        first = receiving.get(timeout=DONE_S)
         first.requeue()
         numbers = []
         for _ in range(10):
-            message = receiving.get(timeout=10)
+            message = receiving.get(timeout=DONE_S)
             numbers.append(message.payload["number"])
             message.ack()
         assert sorted(numbers) == list(range(10))

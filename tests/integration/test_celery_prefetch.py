@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.integration.celery_app import Event, Setting, read_events
-from tests.integration.celery_worker import ALONE, Worker, client
+from tests.integration.celery_worker import ALONE, DONE_S, Worker, client
 from tests.integration.conftest import Connect
 from tests.integration.stock import Address
 from tests.integration.waiting import until
@@ -41,7 +41,7 @@ def test_tasks_for_later_do_not_block_a_worker(
             for number in range(5):
                 app.send_task("note", (f"now {number}",))
             until("tasks for now are done", lambda: len(ended(records)) == 5, 20)
-            inspect = app.control.inspect([worker.hostname], timeout=10, limit=1)
+            inspect = app.control.inspect([worker.hostname], timeout=DONE_S, limit=1)
             assert inspect.stats()[worker.hostname]["prefetch_count"] == 1 + 5
             scheduled = inspect.scheduled()[worker.hostname]
             names = sorted(entry["request"]["args"][0] for entry in scheduled)

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.integration.celery_app import Event, Setting, read_events
-from tests.integration.celery_worker import ALONE, Worker, client, urls
+from tests.integration.celery_worker import ALONE, DONE_S, Worker, client, urls
 from tests.integration.harness import Cluster
 from tests.integration.stock import Address
 from tests.integration.waiting import until
@@ -56,7 +56,7 @@ def test_tasks_on_a_quorum_queue(brokers: list[Address], name: str, tmp_path: Pa
     ):
         assert "Global QoS is disabled" in worker.log()
         results = [app.send_task("add", (number, 1)) for number in range(20)]
-        assert [result.get(timeout=20) for result in results] == list(range(1, 21))
+        assert [result.get(timeout=DONE_S) for result in results] == list(range(1, 21))
 
 
 def test_the_broker_keeps_tasks_for_later(
@@ -69,13 +69,13 @@ def test_the_broker_keeps_tasks_for_later(
         Worker(setting._replace(url=brokers[-1].url), "w", tmp_path, *ALONE) as worker,
         client(setting) as app,
     ):
-        app.send_task("note", ("start",)).get(timeout=20)
+        app.send_task("note", ("start",)).get(timeout=DONE_S)
         delays = (3, 1, 6, 2, 5)
         for delay in delays:
             app.send_task("note", (f"{delay}",), countdown=delay)
         app.send_task("note", ("an hour later",), countdown=3600)
-        app.send_task("note", ("now",)).get(timeout=20)
-        inspect = app.control.inspect([worker.hostname], timeout=10, limit=1)
+        app.send_task("note", ("now",)).get(timeout=DONE_S)
+        inspect = app.control.inspect([worker.hostname], timeout=DONE_S, limit=1)
         assert inspect.scheduled() == {worker.hostname: []}
         until("all have run", lambda: len(begun(records)) == 2 + len(delays), 25)
         started_s = begun(records)["start"].at_s
@@ -83,7 +83,7 @@ def test_the_broker_keeps_tasks_for_later(
             waited_s = begun(records)[f"{delay}"].at_s - started_s
             # Celery cuts the delay to whole seconds, and the worker waits out what is missing.
             assert delay - 1 < waited_s < delay + 3, (delay, waited_s)
-        assert app.send_task("retries", ("retried", 2, 1)).get(timeout=20) == 2
+        assert app.send_task("retries", ("retried", 2, 1)).get(timeout=DONE_S) == 2
 
 
 def test_tasks_that_the_broker_keeps_outlive_its_node(tmp_path: Path) -> None:
@@ -93,7 +93,7 @@ def test_tasks_that_the_broker_keeps_outlive_its_node(tmp_path: Path) -> None:
         setting = quorum(urls(three.addresses("a")), "work", records)
         others = quorum(urls(three.addresses("b")), "work", records)
         with Worker(others, "w", tmp_path, *ALONE), client(setting) as app:
-            app.send_task("note", ("start",)).get(timeout=20)
+            app.send_task("note", ("start",)).get(timeout=DONE_S)
             # Ten seconds are 0b1010: they wait in level 3, then in level 1.
             for number in range(10):
                 app.send_task("note", (f"{number}",), countdown=10)

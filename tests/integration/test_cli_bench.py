@@ -16,6 +16,7 @@ from loadtests.macro.brokers import RabbitBroker
 from tests.differential.brokers import reference_missing
 from tests.integration.harness import Cluster, environment
 from tests.integration.stock import connect
+from tests.integration.waiting import patient
 
 pytestmark = pytest.mark.slow
 
@@ -57,7 +58,7 @@ def bench(*arguments: str, url: str) -> "subprocess.CompletedProcess[str]":
     """A run that ends by itself."""
     return subprocess.run(
         [sys.executable, "-m", "fedq", "bench", "--url", url, *arguments],
-        env=environment(), capture_output=True, text=True, timeout=RUN_S, check=False,
+        env=environment(), capture_output=True, text=True, timeout=patient(RUN_S), check=False,
     )  # fmt: skip
 
 
@@ -235,7 +236,7 @@ def test_a_broker_that_dies_ends_the_run_with_a_sentence(tmp_path: Path, work: s
                     break
             cluster.kill("a")
             started = time.monotonic()
-            output, problems = run.communicate(timeout=RUN_S)
+            output, problems = run.communicate(timeout=patient(RUN_S))
         assert time.monotonic() - started < 20
         assert run.returncode == 1
         error = json.loads(output)["error"]

@@ -16,11 +16,11 @@ import yaml
 from tests.integration.harness import environment
 from tests.integration.ports import LOOPBACK, free_ports
 from tests.integration.stock import Address, connect
-from tests.integration.waiting import until
+from tests.integration.waiting import patient, until
 
 pytestmark = pytest.mark.slow
 
-END_S = 15.0
+END_S = patient(15.0)
 LOG_LINE = re.compile(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\.\d{3} (INFO|WARNING) +alone .+")
 
 

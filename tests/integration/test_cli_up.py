@@ -20,12 +20,12 @@ import yaml
 
 from tests.integration.harness import environment
 from tests.integration.stock import PERSISTENT, Address, connect
-from tests.integration.waiting import until
+from tests.integration.waiting import patient, until
 
 pytestmark = pytest.mark.slow
 
 START_S = 30.0
-STOP_S = 20.0
+STOP_S = patient(20.0)
 
 
 class Up:

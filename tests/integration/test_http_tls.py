@@ -17,10 +17,11 @@ from fedq.core.limits import HTTP_CONNECTIONS_MAX
 from fedq.shell.config.certificates import make_authority, make_node_certificate
 from tests.integration.harness import Cluster
 from tests.integration.ports import LOOPBACK, free_ports
+from tests.integration.waiting import patient
 
 pytestmark = pytest.mark.slow
 
-WITHIN_S = 30.0
+WITHIN_S = patient(30.0)
 LOGIN = "Basic " + base64.b64encode(b"guest:guest").decode()
 
 

@@ -13,14 +13,14 @@ import pytest
 from tests.integration.harness import Cluster
 from tests.integration.ports import free_ports
 from tests.integration.stock import connect, pika
-from tests.integration.waiting import until
+from tests.integration.waiting import patient, until
 
 SCRIPT = shutil.which("rabbitmqadmin")
 pytestmark = [
     pytest.mark.slow,
     pytest.mark.skipif(SCRIPT is None, reason="rabbitmqadmin is not installed (rabbitmq-server)"),
 ]
-WITHIN_S = 30.0
+WITHIN_S = patient(30.0)
 
 
 class Admin:

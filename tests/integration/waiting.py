@@ -1,8 +1,11 @@
 """Waiting for conditions with a deadline, never for time to pass.
 
 `until` polls; `deadline` bounds code that cannot be asked (a stock client that waits for a reply).
+How long is given for a machine that is not busy; the lanes of `make test` wait three times as long
+before they give up (FEDQ_TEST_PATIENCE=3), since they have each other beside them.
 """
 
+import os
 import signal
 import threading
 import time
@@ -14,6 +17,12 @@ from typing import TypeVar
 T = TypeVar("T")
 
 POLL_S = 0.02
+PATIENCE = float(os.environ.get("FEDQ_TEST_PATIENCE", "1"))
+
+
+def patient(seconds: float) -> float:
+    """How long to wait on this machine for what takes at most `seconds` on one that is not busy."""
+    return seconds * PATIENCE
 
 
 class TooLateError(AssertionError):
@@ -21,7 +30,8 @@ class TooLateError(AssertionError):
 
 
 def until(what: str, condition: Callable[[], T], seconds: float = 15.0) -> T:
-    """The first true value of `condition`; `TooLateError` names `what` after `seconds`."""
+    """The first true value of `condition`; `TooLateError` names `what` after `patient(seconds)`."""
+    seconds = patient(seconds)
     end = time.monotonic() + seconds
     pause = threading.Event()
     while not (value := condition()):
@@ -33,7 +43,7 @@ def until(what: str, condition: Callable[[], T], seconds: float = 15.0) -> T:
 
 @contextmanager
 def deadline(what: str, seconds: float) -> Iterator[None]:
-    """Interrupts the block after `seconds` with `TooLateError`; main thread only; may be nested.
+    """Interrupts the block after `patient(seconds)` with `TooLateError`; main thread only; nests.
 
     pika's blocking calls wait for ever when a broker does not answer: only a signal ends them.
     """
@@ -41,6 +51,7 @@ def deadline(what: str, seconds: float) -> Iterator[None]:
     def ring(number: int, frame: FrameType | None) -> None:
         raise TooLateError(f"not within {seconds:g} s: {what}")
 
+    seconds = patient(seconds)
     started = time.monotonic()
     handler = signal.signal(signal.SIGALRM, ring)
     outer_s, _ = signal.setitimer(signal.ITIMER_REAL, seconds)

@@ -13,6 +13,7 @@ from fedq.core.message import encode, make_route
 from fedq.pipeline.columns import PROPERTIES, Columns, Decoder
 from fedq.pipeline.failure import PipelineError
 from fedq.pipeline.stream_client import ReadChunk
+from tests.examples import examples
 from tests.pipeline.chunks import chunk_of
 from tests.property.amqp_strategies import names, properties
 
@@ -40,7 +41,7 @@ def headers_of(value: TableValue) -> str | None:
 
 
 @given(MESSAGES)
-@settings(max_examples=200)
+@settings(max_examples=examples(200))
 def test_columns_are_what_each_message_says(
     given_messages: list[tuple[tuple[str, str, bytes], bytes]],
 ) -> None:

@@ -125,6 +125,13 @@ def _uvloop_is_up() -> None:
     uvloop.new_event_loop().close()
 
 
+@pytest.hookimpl(trylast=True)
+def pytest_collection_finish() -> None:
+    """Tests, and all they import, live till the end: no look for garbage is for them."""
+    gc.collect()
+    gc.freeze()
+
+
 @pytest.hookimpl(wrapper=True)
 def pytest_fixture_setup(
     fixturedef: pytest.FixtureDef[object],
@@ -140,10 +147,14 @@ def pytest_fixture_setup(
 
 
 @pytest.fixture(autouse=True)
-def _nothing_is_left(caplog: pytest.LogCaptureFixture) -> Iterator[None]:
+def _nothing_is_left(
+    request: pytest.FixtureRequest, caplog: pytest.LogCaptureFixture
+) -> Iterator[None]:
     before = held()
     watch.tasks.clear()
     yield
+    if request.session.exitstatus == pytest.ExitCode.INTERRUPTED:
+        return  # In the middle of it, and what it would be told is in the way of the summary.
     for record in caplog.get_records("call"):
         # pytest keeps them, they their exceptions, and those what the test has let go.
         record.msg, record.args, record.exc_info = record.getMessage(), None, None

@@ -1,5 +1,6 @@
 """The plugins in a pytest of their own: what they fail is seen, and what they print holds."""
 
+import json
 import re
 import subprocess
 import sys
@@ -94,3 +95,40 @@ def test_the_seed_is_the_order(tmp_path: Path) -> None:
     assert sorted(one.order) == sorted(written)
     assert again.order == one.order
     assert part.order == [name for name in one.order if name.startswith("test_b") and "1" in name]
+
+
+LANE = """
+import os, signal, threading
+import pytest
+
+@pytest.fixture
+def ends_badly():
+    yield
+    raise RuntimeError("this is in nobody's way")
+
+def test_fails():
+    assert 1 == 2, "two\\nlines"
+
+def test_is_interrupted(ends_badly):
+    left = threading.Thread(target=threading.Event().wait, daemon=True)
+    left.start()
+    os.kill(os.getpid(), signal.SIGTERM)
+    threading.Event().wait()
+"""
+
+
+def test_a_lane_that_is_ended_early_names_what_failed(tmp_path: Path) -> None:
+    lanes = tmp_path / "lanes"
+    (tmp_path / "conftest.py").write_text(
+        f"import pathlib, tests.lanes\ntests.lanes.FOLDER = pathlib.Path({str(lanes)!r})\n"
+    )
+    (tmp_path / "test_it.py").write_text(LANE)
+    run = pytest_in(tmp_path, "--order", "written", "-p", "tests.plugins.lane", "--lane", "trial")
+    assert run.exit_code == 2
+    assert "FAILED test_it.py::test_fails - AssertionError: two" in run.out
+    assert "RuntimeError: this is in nobody's way" in run.err
+    assert "left behind" not in run.out + run.err
+    found = json.loads((lanes / "trial.json").read_text())
+    assert found["failed"] == [["test_it.py::test_fails", "AssertionError: two"]]
+    assert found["ran"] == "1 failed, interrupted"
+    assert not found["is_green"]

@@ -14,6 +14,7 @@ from fedq.fragments.replica import Replica
 from fedq.fragments.upkeep import alive
 from fedq.fragments.upkeep.alive import Found, in_fragment, in_replica
 from fedq.fragments.upkeep.stowing import fill, waits_for_disk
+from tests.examples import examples
 from tests.unit.journal.samples import message
 
 ONE = FragmentId(1)
@@ -146,4 +147,4 @@ class Walks(RuleBasedStateMachine):
 
 
 TestWalks = Walks.TestCase
-TestWalks.settings = settings(max_examples=150, stateful_step_count=40)
+TestWalks.settings = settings(max_examples=examples(150), stateful_step_count=40)

@@ -11,6 +11,7 @@ from fedq.amqp.values import FieldTable
 from fedq.core.errors import ConnectionViolation
 from fedq.core.limits import FRAME_BYTES_MAX, HEADER_OVERHEAD_BYTES
 from fedq.core.message import encode, make_route, split
+from tests.examples import examples
 from tests.property.amqp_extremes import DEAD_QUEUES, REASONS, property_lists
 
 
@@ -29,7 +30,7 @@ def newest_of(headers: FieldTable) -> FieldTable:
     return deaths[0]
 
 
-@settings(max_examples=400)
+@settings(max_examples=examples(400))
 @given(
     property_lists().filter(is_taken),
     st.lists(st.tuples(st.sampled_from(DEAD_QUEUES), st.sampled_from(REASONS)), max_size=5),

@@ -8,6 +8,7 @@ from fedq.amqp.connection import CLOSE_MS, Connection
 from fedq.amqp.handshake import PROTOCOL_HEADER
 from fedq.amqp.methods import ChannelOpen, ConnectionClose, encode_method
 from fedq.core import limits
+from tests.examples import examples
 from tests.property import amqp_strategies as random
 from tests.unit.amqp import wire
 from tests.unit.amqp.wire import frames_of, handshake, merged, opened, written
@@ -29,7 +30,7 @@ def outcome(chunks: list[bytes]) -> tuple[list[Command], bytes, bool]:
 
 
 @given(random.client_streams, st.data())
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 def test_any_chunking_gives_the_same(stream: bytes, drawn: st.DataObject) -> None:
     data = OPENING + stream
     whole = outcome([data])
@@ -38,14 +39,14 @@ def test_any_chunking_gives_the_same(stream: bytes, drawn: st.DataObject) -> Non
 
 
 @given(random.client_streams)
-@settings(max_examples=15)
+@settings(max_examples=examples(15))
 def test_byte_by_byte_gives_the_same(stream: bytes) -> None:
     data = OPENING + stream
     assert outcome([data[at : at + 1] for at in range(len(data))]) == outcome([data])
 
 
 @given(random.client_streams, st.data())
-@settings(max_examples=100)
+@settings(max_examples=examples(100))
 def test_damaged_streams_give_the_same_in_any_chunking(stream: bytes, drawn: st.DataObject) -> None:
     damaged = bytearray(stream or b"\x00")
     for at, octet in drawn.draw(
@@ -60,7 +61,7 @@ def test_damaged_streams_give_the_same_in_any_chunking(stream: bytes, drawn: st.
 @given(
     st.sampled_from([b"", PROTOCOL_HEADER, OPENING]), st.lists(st.binary(max_size=300), max_size=8)
 )
-@settings(max_examples=150)
+@settings(max_examples=examples(150))
 def test_garbage_closes_with_a_code_at_the_latest_in_time(
     opening: bytes, garbage: list[bytes]
 ) -> None:
@@ -85,7 +86,7 @@ def test_garbage_closes_with_a_code_at_the_latest_in_time(
 
 
 @given(st.lists(st.tuples(st.integers(1, 3), st.integers(0, 255), st.binary(max_size=40))))
-@settings(max_examples=150)
+@settings(max_examples=examples(150))
 def test_well_framed_garbage_never_raises(frames: list[tuple[int, int, bytes]]) -> None:
     server = opened(channels=3, frame_max=random.FRAME_MAX)
     for channel, kind, payload in frames:

@@ -14,6 +14,7 @@ from fedq.amqp import spec
 from fedq.amqp.content import decode_properties, encode_properties, headers_of, message_flags
 from fedq.amqp.methods import Method, decode_method, encode_method, name_of
 from fedq.amqp.values import FieldTable, decode_table, encode_table
+from tests.examples import examples
 from tests.property import amqp_strategies as random
 
 
@@ -77,7 +78,7 @@ def test_methods_round_trip(channel: int, method: Method) -> None:
     ids=lambda row: row.name,
 )
 @given(drawn=st.data())
-@settings(max_examples=5)
+@settings(max_examples=examples(5))
 def test_another_library_agrees_on_every_method(row: spec.MethodSpec, drawn: st.DataObject) -> None:
     # Names that it accepts; tables that have only one form.
     plain = st.text("abc.", min_size=1, max_size=9)

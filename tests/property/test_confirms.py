@@ -21,6 +21,7 @@ from fedq.amqp.methods import (
     QueueDeclare,
 )
 from fedq.amqp.values import FieldTable
+from tests.examples import examples
 from tests.unit.amqp.wire import publish
 from tests.unit.node.harness import PERSISTENT, Client, Cluster
 
@@ -72,7 +73,7 @@ def told(heard: list[Method], through: int) -> tuple[dict[int, bool], int]:
     return found, through
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(pieces, st.booleans())
 @example([[("none", False), ("a", False)]], True)
 def test_each_tag_is_told_when_its_queues_have_it(

@@ -17,6 +17,7 @@ from fedq.fragments.replica import Replica
 from fedq.fragments.upkeep.alive import in_replica
 from fedq.journal.records import NOTE_RETURNS, encode_copy, encode_enqueue, encode_settle
 from fedq.journal.records import encode_with_notes as with_notes
+from tests.examples import examples
 from tests.unit.journal.samples import NORTH, ONE, message
 
 #: Above all that copies bring.
@@ -142,4 +143,4 @@ def _all_of(positions: Positions) -> list[Range]:
 
 
 TestCopying = CopyingMachine.TestCase
-TestCopying.settings = settings(max_examples=150, stateful_step_count=30)
+TestCopying.settings = settings(max_examples=examples(150), stateful_step_count=30)

@@ -15,6 +15,7 @@ from fedq.shell.disk.export_file import (
     read_export,
     write_export,
 )
+from tests.examples import examples
 
 KEYS = st.binary(max_size=20).map(lambda data: data.decode("utf-8", "surrogateescape"))
 MESSAGES = st.lists(
@@ -35,7 +36,7 @@ def written(path: Path, messages: list[Exported]) -> bytes:
     return path.read_bytes()
 
 
-@settings(max_examples=100)
+@settings(max_examples=examples(100))
 @given(messages=MESSAGES)
 @example([exported("/", "q", 5, 1, encode(0, make_route("x", "\0ab"), b"", b""))])
 def test_what_was_written_is_read(messages: list[Exported]) -> None:
@@ -46,7 +47,7 @@ def test_what_was_written_is_read(messages: list[Exported]) -> None:
         assert [each.name for each in path.parent.iterdir()] == ["file"]
 
 
-@settings(max_examples=200)
+@settings(max_examples=examples(200))
 @given(messages=MESSAGES, place=st.integers(0, 1 << 20), bit=st.integers(0, 7))
 def test_a_flipped_bit_is_told_or_changes_no_message(
     messages: list[Exported], place: int, bit: int
@@ -60,7 +61,7 @@ def test_a_flipped_bit_is_told_or_changes_no_message(
             list(read_export(path))
 
 
-@settings(max_examples=100)
+@settings(max_examples=examples(100))
 @given(messages=MESSAGES, cut=st.integers(1, 1 << 20))
 def test_a_file_that_is_cut_off_anywhere_is_told(messages: list[Exported], cut: int) -> None:
     with tempfile.TemporaryDirectory() as directory:

@@ -25,6 +25,7 @@ from fedq.fragments.primary.outbox import RecordOut
 from fedq.fragments.replica import Replica
 from fedq.fragments.singly.tracked import oldest_persistent
 from fedq.fragments.upkeep.seen import record_seen, take_up_seen
+from tests.examples import examples
 from tests.unit.journal.samples import message
 
 FRAGMENT = FragmentId(7)
@@ -268,4 +269,4 @@ class FragmentMachine(RuleBasedStateMachine):
 
 
 TestFragment = FragmentMachine.TestCase
-TestFragment.settings = settings(max_examples=200, stateful_step_count=40)
+TestFragment.settings = settings(max_examples=examples(200), stateful_step_count=40)

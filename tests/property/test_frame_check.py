@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 from fedq.journal.bodies import messages_in
 from fedq.journal.frame_check import FrameCheck
 from fedq.journal.segments import SegmentPlan
+from tests.examples import examples
 from tests.property.test_places import Use, take_a_step
 
 
@@ -35,14 +36,14 @@ def a_use(data: st.DataObject) -> Use:
     return use
 
 
-@settings(max_examples=100)
+@settings(max_examples=examples(100))
 @given(data=st.data())
 def test_what_was_written_is_whole_in_any_pieces(data: st.DataObject) -> None:
     for content in a_use(data).disk.values():
         assert checked(content, pieces_of(content, data)) is None
 
 
-@settings(max_examples=150)
+@settings(max_examples=examples(150))
 @given(data=st.data())
 def test_flipped_bits_are_found_or_every_message_is_there_as_it_was(data: st.DataObject) -> None:
     use = a_use(data)

@@ -19,6 +19,7 @@ from fedq.core.peer_messages import Credit, CreditBack, Deliver, Offer, Settle, 
 from fedq.fragments.fragment import Fragment
 from fedq.fragments.taking.takers import Takers
 from fedq.proxy.hub import PLENTIFUL, Hub, Prefetched
+from tests.examples import examples
 from tests.unit.journal.samples import message
 
 ME = NodeId("me")
@@ -335,4 +336,4 @@ class HubMachine(RuleBasedStateMachine):
 
 
 TestHub = HubMachine.TestCase
-TestHub.settings = settings(max_examples=100, stateful_step_count=40)
+TestHub.settings = settings(max_examples=examples(100), stateful_step_count=40)

@@ -20,6 +20,7 @@ from fedq.node.records.state import NodeState
 from fedq.node.settings import NodeSettings
 from fedq.proxy.fanout import InterestBook, in_pieces
 from fedq.proxy.links import size_of
+from tests.examples import examples
 
 SUBSCRIBER, LISTENER = NodeId("subscriber"), NodeId("listener")
 KEYS_MAX = 6
@@ -136,7 +137,7 @@ class InterestMachine(RuleBasedStateMachine):
 
 
 TestInterest = InterestMachine.TestCase
-TestInterest.settings = settings(max_examples=100, stateful_step_count=25)
+TestInterest.settings = settings(max_examples=examples(100), stateful_step_count=25)
 
 
 KEYS = st.lists(st.sampled_from(EXCHANGES), max_size=5)

@@ -15,6 +15,7 @@ from fedq.journal.records import encode_copy
 from fedq.journal.recovered import Recovered
 from fedq.journal.recovery import recover
 from fedq.journal.segments import Segment, SegmentPlan
+from tests.examples import examples
 from tests.property.test_journal_segments import JournalUse
 
 #: Live messages by fragment, and the fragments whose copies are not whole.
@@ -120,4 +121,4 @@ class Crashes(JournalUse):
 
 
 TestCrashes = Crashes.TestCase
-TestCrashes.settings = settings(max_examples=300, stateful_step_count=60)
+TestCrashes.settings = settings(max_examples=examples(300), stateful_step_count=60)

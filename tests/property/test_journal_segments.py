@@ -29,6 +29,7 @@ from fedq.journal.records import (
 )
 from fedq.journal.recovery import recover
 from fedq.journal.segments import KEEP_POSITION, SegmentPlan
+from tests.examples import examples
 from tests.unit.journal.samples import NORTH, message
 
 FRAGMENTS = st.integers(-1, 2).map(FragmentId)
@@ -243,4 +244,4 @@ class JournalUse(RuleBasedStateMachine):
 
 
 TestJournalUse = JournalUse.TestCase
-TestJournalUse.settings = settings(max_examples=100, stateful_step_count=50)
+TestJournalUse.settings = settings(max_examples=examples(100), stateful_step_count=50)

@@ -17,6 +17,7 @@ from fedq.core.ids import FragmentId, Incarnation, MapVersion, NodeId
 from fedq.core.peer_messages import Heartbeat, Offer, PeerFrame, Relay, Replicate
 from fedq.proxy import links
 from fedq.proxy.links import LINGER_MS, NO_SESSION, RESEND_MS, Link
+from tests.examples import examples
 
 FRAME_BYTES_MAX = 400
 
@@ -226,4 +227,4 @@ class LinkMachine(RuleBasedStateMachine):
 
 
 TestLink = LinkMachine.TestCase
-TestLink.settings = settings(max_examples=150, stateful_step_count=40)
+TestLink.settings = settings(max_examples=examples(150), stateful_step_count=40)

@@ -19,6 +19,7 @@ from fedq.shell.peers.codec import decode_frame
 from fedq.shell.peers.malformed import MalformedFrameError
 from fedq.shell.peers.reader import FrameReader
 from fedq.shell.peers.send_queue import FrameSendQueue
+from tests.examples import examples
 from tests.property.peer_strategies import any_message
 
 #: In place of the bounds of a node.
@@ -60,7 +61,7 @@ def frame_of(messages: list[peer.PeerMessage], first: int) -> peer.PeerFrame:
 
 
 @given(st.lists(st.lists(laden | any_message, max_size=4), max_size=5), st.integers(0, 3))
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 def test_what_is_sent_in_pieces_arrives_as_it_was(
     frames: list[list[peer.PeerMessage]], older: int
 ) -> None:
@@ -124,7 +125,7 @@ FRAMES = st.builds(
 
 
 @given(st.lists(FRAMES.map(pb.PeerFrame.SerializeToString) | st.binary(max_size=60), max_size=8))
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 def test_whatever_comes_is_a_frame_or_refused(stream: list[bytes]) -> None:
     reader = FrameReader()
     for data in stream:

@@ -34,6 +34,7 @@ from fedq.fragments.publishers.known_publishers import KnownPublishers, marks_of
 from fedq.fragments.replica import Replica
 from fedq.journal.events import FORGOTTEN, SOME, PublisherMark, Publishers
 from fedq.journal.recovery import recover
+from tests.examples import examples
 from tests.unit.journal.samples import message
 from tests.unit.node.harness import Cluster
 from tests.unit.node.publishing.named import again, queue_on, send
@@ -292,7 +293,7 @@ HISTORIES = st.lists(
 )  # fmt: skip
 
 
-@settings(max_examples=25)
+@settings(max_examples=examples(25))
 @given(HISTORIES, st.sampled_from([2, 3]))
 def test_nodes_die_and_the_client_goes_back(
     history: list[tuple[str, str, int]], replicas: int

@@ -17,6 +17,7 @@ from fedq.amqp.methods import (
     BasicQos,
     BasicQosOk,
 )
+from tests.examples import examples
 from tests.unit.node.harness import Client, Cluster
 from tests.unit.node.streams.test_reading import declared
 
@@ -91,7 +92,7 @@ class Readers:
 
 
 @given(STEPS)
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=examples(30), deadline=None)
 def test_a_name_gets_everything_in_order(steps: list[tuple[object, ...]]) -> None:
     cluster = Cluster(3)
     declared(cluster)

@@ -17,6 +17,7 @@ from fedq.amqp.methods import BasicAck, BasicConsume, BasicConsumeOk, BasicQos, 
 from fedq.amqp.values import FieldTable
 from fedq.core.message import make_route
 from fedq.wiring.routing.partitions import partition_of
+from tests.examples import examples
 from tests.unit.amqp.wire import Content
 from tests.unit.node.harness import Client, Cluster
 from tests.unit.node.streams.test_parted import parted, put
@@ -135,7 +136,7 @@ class World:
 
 
 @given(STEPS)
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=examples(25), deadline=None)
 def test_each_fragment_is_a_list(steps: list[tuple[object, ...]]) -> None:
     world = World()
     for step in steps:

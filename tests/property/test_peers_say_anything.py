@@ -27,6 +27,7 @@ from fedq.core.ids import FragmentId, Incarnation, NodeId, Origin, QueueKey
 from fedq.core.suspects import LastWords
 from fedq.node.node import Node
 from fedq.shell.peers.codec import decode_frame, encode_frame
+from tests.examples import examples
 from tests.property.journal_model import records
 from tests.property.peer_strategies import (
     BY_FIELD,
@@ -73,7 +74,7 @@ def _around(values: list[int]) -> st.SearchStrategy[int]:
     return st.sampled_from(near)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(st.data())
 def test_whatever_a_member_says_the_other_one_goes_on(data: st.DataObject) -> None:
     cluster, client = _world()

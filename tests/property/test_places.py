@@ -19,6 +19,7 @@ from fedq.journal.records import (
     encode_with_notes,
 )
 from fedq.journal.segments import KEEP_POSITION, SegmentPlan
+from tests.examples import examples
 from tests.unit.journal.samples import NORTH, ONE, SOUTH, message
 
 FRAGMENTS = st.integers(1, 3).map(FragmentId)
@@ -129,7 +130,7 @@ def take_a_step(use: Use, data: st.DataObject) -> None:
         use.plan.append_checkpoint(fragment, encode_settle(fragment, 1, use.last, []))
 
 
-@settings(max_examples=150)
+@settings(max_examples=examples(150))
 @given(data=st.data())
 def test_what_was_appended_is_found_in_the_bytes_as_written(data: st.DataObject) -> None:
     bytes_max = data.draw(st.sampled_from([300, 2_000, 1 << 20]))

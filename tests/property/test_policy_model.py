@@ -27,6 +27,7 @@ from fedq.fragments.replica import Replica
 from fedq.fragments.singly.holders import DEAD, DELAYED
 from fedq.fragments.upkeep.enforcement import expire, fits, trim, wake
 from fedq.journal.records import NOTE_DEAD
+from tests.examples import examples
 
 FRAGMENT = FragmentId(7)
 TAKERS = [NodeId("ann"), NodeId("ben")]
@@ -267,4 +268,4 @@ class PolicyMachine(RuleBasedStateMachine):
 
 
 TestPolicy = PolicyMachine.TestCase
-TestPolicy.settings = settings(max_examples=150, stateful_step_count=40, deadline=None)
+TestPolicy.settings = settings(max_examples=examples(150), stateful_step_count=40, deadline=None)

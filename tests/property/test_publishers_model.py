@@ -14,6 +14,7 @@ from fedq.fragments.fragment import Fragment
 from fedq.proxy.calls import Calls, Totals
 from fedq.proxy.fanout import Relays
 from fedq.proxy.publisher import FragmentPublisher
+from tests.examples import examples
 from tests.unit.journal.samples import message
 
 ME = Origin(NodeId("me"), Incarnation(1))
@@ -221,8 +222,8 @@ class CallsMachine(RuleBasedStateMachine):
 
 
 TestPublisher = PublisherMachine.TestCase
-TestPublisher.settings = settings(max_examples=60, stateful_step_count=25)
+TestPublisher.settings = settings(max_examples=examples(60), stateful_step_count=25)
 TestRelays = RelaysMachine.TestCase
-TestRelays.settings = settings(max_examples=60, stateful_step_count=25)
+TestRelays.settings = settings(max_examples=examples(60), stateful_step_count=25)
 TestCalls = CallsMachine.TestCase
-TestCalls.settings = settings(max_examples=60, stateful_step_count=25)
+TestCalls.settings = settings(max_examples=examples(60), stateful_step_count=25)

@@ -24,6 +24,7 @@ from fedq.shell.peers.codec import decode_frame
 from fedq.shell.peers.malformed import MalformedFrameError
 from fedq.shell.peers.reader import FrameReader
 from fedq.shell.peers.send_queue import FrameSendQueue
+from tests.examples import examples
 from tests.property.peer_strategies import any_message
 from tests.property.test_long_frames import small
 from tests.unit.node.harness import Cluster
@@ -64,7 +65,7 @@ def heard(queue: FrameSendQueue) -> tuple[list[peer.PeerMessage], int]:
 
 
 @given(st.lists(st.lists(CARRIERS | any_message, max_size=6), max_size=4), st.booleans())
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 def test_what_is_repeated_arrives_as_it_was(
     frames: list[list[peer.PeerMessage]], older: bool
 ) -> None:
@@ -128,7 +129,7 @@ FRAMES = st.builds(
 
 
 @given(FRAMES.map(pb.PeerFrame.SerializeToString), st.binary(min_size=5, max_size=5))
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 def test_whatever_comes_is_a_frame_or_refused(data: bytes, more: bytes) -> None:
     reader = FrameReader()
     try:

@@ -21,6 +21,7 @@ from fedq.journal.records import (
     encode_settle,
     encode_with_notes,
 )
+from tests.examples import examples
 from tests.property.replicated import held
 from tests.unit.journal.samples import NORTH, ONE, message
 
@@ -126,4 +127,4 @@ class ReplicaMachine(RuleBasedStateMachine):
 
 
 TestReplica = ReplicaMachine.TestCase
-TestReplica.settings = settings(max_examples=150, stateful_step_count=40)
+TestReplica.settings = settings(max_examples=examples(150), stateful_step_count=40)

@@ -27,6 +27,7 @@ from fedq.journal.notes import Notes
 from fedq.journal.records import NOTE_DEAD, NOTE_EXPIRES, NOTE_RETURNS
 from fedq.replication.backup import COPYING, OFFERED
 from fedq.replication.progress import STREAMING
+from tests.examples import examples
 from tests.property.replicated import FRAGMENT, Copies, Leader, Member
 from tests.unit.journal.samples import message
 
@@ -481,4 +482,4 @@ def test_a_copy_that_drops_what_was_published_anew_does_not_know_it_any_more() -
 
 
 TestReplication = ReplicationMachine.TestCase
-TestReplication.settings = settings(max_examples=250, stateful_step_count=40)
+TestReplication.settings = settings(max_examples=examples(250), stateful_step_count=40)

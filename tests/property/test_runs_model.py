@@ -9,6 +9,7 @@ from fedq.core.ranges import Range, from_ranges
 from fedq.fragments.runs.fresh import Fresh
 from fedq.fragments.runs.in_flight import InFlight
 from fedq.fragments.runs.runs import ON_DISK
+from tests.examples import examples
 
 #: Short, so that a few messages make many runs.
 RUN_MAX, SWEEP_FROM = 4, 3
@@ -249,4 +250,4 @@ class RunsMachine(RuleBasedStateMachine):
 
 
 TestRuns = RunsMachine.TestCase
-TestRuns.settings = settings(max_examples=150, stateful_step_count=40)
+TestRuns.settings = settings(max_examples=examples(150), stateful_step_count=40)

@@ -11,6 +11,7 @@ from hypothesis.stateful import rule
 
 from fedq.core.ids import NodeId
 from fedq.core.message import is_persistent
+from tests.examples import examples
 from tests.property.test_replication_model import CLIENT, ReplicationMachine, names
 
 
@@ -69,4 +70,4 @@ def test_a_transient_message_is_confirmed_before_any_copy_has_said_a_word() -> N
 
 
 TestSparing = SparingMachine.TestCase
-TestSparing.settings = settings(max_examples=250, stateful_step_count=40)
+TestSparing.settings = settings(max_examples=examples(250), stateful_step_count=40)

@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from fedq.journal.steps import Steps
+from tests.examples import examples
 
 positions = st.integers(1, 40)
 values = st.integers(1, 3)
@@ -78,7 +79,7 @@ class StepsMachine(RuleBasedStateMachine):
 
 
 TestSteps = StepsMachine.TestCase
-TestSteps.settings = settings(max_examples=100, stateful_step_count=50, deadline=None)
+TestSteps.settings = settings(max_examples=examples(100), stateful_step_count=50, deadline=None)
 
 
 def test_what_comes_together_is_one_step_and_what_is_gone_at_the_front_is_swept() -> None:

@@ -19,6 +19,7 @@ from fedq.fragments.runs.beginnings import SINGLE
 from fedq.fragments.runs.runs import ON_DISK
 from fedq.fragments.upkeep.alive import in_fragment, in_replica
 from fedq.fragments.upkeep.stowing import fill, let_go, lose, may_stow, missing, waits_for_disk
+from tests.examples import examples
 from tests.property.test_fragment_model import FRAGMENT, TAKERS, FragmentMachine, takers
 
 
@@ -267,4 +268,4 @@ class StowedMachine(FragmentMachine):
 
 
 TestStowed = StowedMachine.TestCase
-TestStowed.settings = settings(max_examples=200, stateful_step_count=40)
+TestStowed.settings = settings(max_examples=examples(200), stateful_step_count=40)

@@ -16,6 +16,7 @@ from fedq.core.policy import QueuePolicy
 from fedq.core.ranges import from_ranges
 from fedq.fragments.runs.runs import ON_DISK
 from fedq.fragments.upkeep.stowing import fill, let_go, may_stow, waits_for_disk
+from tests.examples import examples
 from tests.property.test_policy_model import TAKERS, Entry, Kind, PolicyMachine, kinds, policies
 
 
@@ -159,4 +160,6 @@ class StowedPolicyMachine(PolicyMachine):
 
 
 TestStowedPolicies = StowedPolicyMachine.TestCase
-TestStowedPolicies.settings = settings(max_examples=200, stateful_step_count=40, deadline=None)
+TestStowedPolicies.settings = settings(
+    max_examples=examples(200), stateful_step_count=40, deadline=None
+)

@@ -17,6 +17,7 @@ from fedq.journal.recovered import Recovered, RecoveredFragment
 from fedq.journal.recovery import CorruptJournal, mended, salvage
 from fedq.journal.segments import SegmentPlan
 from fedq.journal.sources import InMemory
+from tests.examples import examples
 from tests.property.journal_model import CLOSE_RECORDS, POSITION_MAX
 from tests.property.test_journal_crashes import Crashes
 from tests.unit.journal.samples import NORTH, encode_record, message
@@ -149,7 +150,7 @@ class Stowing(Crashes):
 
 
 TestStowing = Stowing.TestCase
-TestStowing.settings = settings(max_examples=60, stateful_step_count=40)
+TestStowing.settings = settings(max_examples=examples(60), stateful_step_count=40)
 
 
 def compare_damaged(disk: dict[int, bytes], bound: int) -> None:
@@ -204,7 +205,7 @@ def checkpointed(draw: st.DrawFn) -> list[Record]:
     return records
 
 
-@settings(max_examples=120)
+@settings(max_examples=examples(120))
 @given(
     st.lists(st.lists(CLOSE_RECORDS, max_size=8), min_size=4, max_size=4),
     st.none() | checkpointed(),

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from fedq.amqp.content import encode_properties
 from fedq.amqp.methods import BasicAck, BasicConsume, BasicConsumeOk, BasicQos, BasicQosOk
 from fedq.amqp.values import FieldTable, TableValue
+from tests.examples import examples
 from tests.unit.amqp.wire import publish
 from tests.unit.node.harness import Client, Cluster
 from tests.unit.node.streams.test_reading import declared
@@ -65,7 +66,7 @@ class Reader:
 
 
 @given(STEPS)
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 def test_each_reader_gets_what_it_asked_for(steps: list[object]) -> None:
     cluster = Cluster(3)
     declared(cluster)

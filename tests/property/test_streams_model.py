@@ -21,6 +21,7 @@ from fedq.fragments.streams.stream_runs import StreamRuns
 from fedq.fragments.upkeep.alive import in_fragment
 from fedq.fragments.upkeep.stowing import lose, may_stow, waits_for_disk
 from fedq.node.records.streams.stream_pages import Page, Pages
+from tests.examples import examples
 
 FRAGMENT = FragmentId(1)
 ME = Origin(NodeId("n1"), Incarnation(1))
@@ -222,7 +223,7 @@ def fragment_reigns(fragment: Fragment) -> list[Range]:
 
 
 TestStreams = StreamMachine.TestCase
-TestStreams.settings = settings(max_examples=80, stateful_step_count=30)
+TestStreams.settings = settings(max_examples=examples(80), stateful_step_count=30)
 
 #: Whose, from where on, how many messages of how many bytes each; whether readers had a look since.
 PAGES = st.tuples(

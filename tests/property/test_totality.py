@@ -40,6 +40,7 @@ from fedq.amqp.methods import (
 )
 from fedq.amqp.values import FieldTable
 from fedq.wiring.cluster_map.map import ClusterMap
+from tests.examples import examples
 from tests.property.amqp_extremes import property_lists, tables
 from tests.property.amqp_strategies import any_method
 from tests.property.test_amqp_deaths import is_taken
@@ -143,7 +144,7 @@ def _lose_primary(cluster: Cluster, queue: str) -> Client:
 
 
 @pytest.mark.parametrize("size", [1, 3])
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=examples(25), deadline=None)
 @given(st.lists(property_lists(lasting=True), min_size=1, max_size=12))
 def test_what_a_message_says_of_itself_goes_the_whole_way(
     size: int, listed: Sequence[bytes]
@@ -184,7 +185,7 @@ said_by_clients = st.one_of(
 
 
 @pytest.mark.parametrize("size", [1, 3])
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=examples(25), deadline=None)
 @given(st.lists(said_by_clients, min_size=1, max_size=15))
 def test_what_clients_say_is_survived_by_all_that_comes_after(
     size: int, said: Sequence[bytes]

@@ -24,6 +24,7 @@ from fedq.amqp.methods import (
     QueuePurge,
     QueuePurgeOk,
 )
+from tests.examples import examples
 from tests.unit.amqp.wire import Content, publish
 from tests.unit.node.harness import Client, Cluster
 from tests.unit.node.tracing.traced import amount, events, start
@@ -113,7 +114,7 @@ class Model:
         self.seen["dropped"] += gone.message_count
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 @given(st.sampled_from([1, 2]), st.lists(steps, max_size=12))
 def test_what_is_counted_is_what_was_seen(size: int, script: list[tuple[str, object]]) -> None:
     model = Model(size)

@@ -9,6 +9,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 from fedq.channels.confirms import ConfirmGroup, ConfirmWindow
 from fedq.channels.unacked import Part, UnackedWindow
 from fedq.core.ids import FragmentId, QueueKey
+from tests.examples import examples
 
 HOLDERS = ["printer", "mailer", None]
 QUEUES = [QueueKey("/", name) for name in ("orders", "bills", "letters")]
@@ -211,6 +212,6 @@ class ConfirmMachine(RuleBasedStateMachine):
 
 
 TestUnacked = UnackedMachine.TestCase
-TestUnacked.settings = settings(max_examples=60, stateful_step_count=25)
+TestUnacked.settings = settings(max_examples=examples(60), stateful_step_count=25)
 TestConfirms = ConfirmMachine.TestCase
-TestConfirms.settings = settings(max_examples=60, stateful_step_count=30)
+TestConfirms.settings = settings(max_examples=examples(60), stateful_step_count=30)

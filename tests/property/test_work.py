@@ -31,6 +31,7 @@ from fedq.amqp.methods import (
     TxSelect,
     encode_method,
 )
+from tests.examples import examples
 from tests.unit.amqp.wire import publish
 from tests.unit.node.harness import Client, Cluster, Said
 
@@ -131,7 +132,7 @@ class Side:
         return said
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(st.lists(steps, max_size=25), st.sampled_from([1, 4, 15]))
 def test_nobody_hears_how_much_a_turn_may_do(script: Sequence[Step], work_per_turn: int) -> None:
     whole, pieces = Side(1_000_000), Side(work_per_turn)

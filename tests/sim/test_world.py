@@ -10,6 +10,7 @@ from fedq.journal.recovered import Recovered
 from fedq.journal.segments import Chunk
 from fedq.node.outbox import NodeOut
 from fedq.node.risk import SetAside
+from tests.examples import examples
 from tests.sim.disk import Disk, DiskOptions, Start
 from tests.sim.net import Net, NetOptions
 from tests.sim.node_host import Host, Machine
@@ -385,7 +386,7 @@ def test_segments_go_at_once_whatever_the_disk_owes() -> None:
     assert list(disk.segments) == [2]
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(st.integers(0, 10_000), st.lists(st.tuples(st.booleans(), st.integers(0, 3)), max_size=30))
 def test_a_power_cut_leaves_a_prefix_that_holds_all_that_was_synced(
     seed: int, steps: list[tuple[bool, int]]

@@ -15,6 +15,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.examples import examples
 from tests.integration.full_disk import fill, small_disk
 from tests.integration.waiting import until
 from tests.twins import KINDS, twin
@@ -103,7 +104,7 @@ PUSHES = st.lists(st.tuples(st.booleans(), st.binary(max_size=9), st.booleans())
 
 
 @given(pushes=PUSHES, pauses=st.sets(st.integers(0, 200)))
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=examples(25), deadline=None)
 @pytest.mark.parametrize("kind", KINDS)
 def test_every_buffer_is_in_its_file_in_order(
     tmp_path_factory: pytest.TempPathFactory, kind: str,

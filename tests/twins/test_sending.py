@@ -16,6 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fedq.core.ids import ConnectionId
+from tests.examples import examples
 from tests.twins import KINDS, twin
 from tests.unit.shell.fakes import run, until
 
@@ -111,7 +112,7 @@ WRITES = st.lists(st.lists(SIZES, min_size=1, max_size=4), min_size=1, max_size=
 
 
 @given(writes=WRITES, reads=st.lists(st.integers(0, 4_000_000), max_size=8))
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=examples(25), deadline=None)
 @pytest.mark.parametrize("descriptors", [True, False])
 @pytest.mark.parametrize("kind", KINDS)
 def test_bytes_keep_their_order_however_slowly_they_are_taken(

@@ -14,6 +14,7 @@ from fedq.shell.peers import codec as peer_codec
 from fedq.shell.peers import hello as peer_hello
 from fedq.shell.peers.codec import decode_frame, encode_frame
 from fedq.shell.peers.malformed import MalformedFrameError
+from tests.examples import examples
 from tests.property.peer_strategies import EVENT_MAX, KINDS, LAST_WORDS, any_message, messages_of
 
 U64 = st.integers(0, 2**64 - 1)
@@ -33,7 +34,7 @@ def frame_with(
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.__name__)
 def test_every_kind_survives_the_wire(kind: type) -> None:
     @given(messages=st.lists(messages_of(kind), min_size=1, max_size=3), heartbeat=HEARTBEATS)
-    @settings(max_examples=25, deadline=None)
+    @settings(max_examples=examples(25), deadline=None)
     def survives(messages: list[peer.PeerMessage], heartbeat: peer.Heartbeat | None) -> None:
         frame = frame_with(messages, heartbeat)
         decoded = decode_frame(encode_frame(frame))
@@ -49,7 +50,7 @@ def test_every_kind_survives_the_wire(kind: type) -> None:
     heartbeat=HEARTBEATS,
     last_words=st.none() | LAST_WORDS,
 )
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=examples(50), deadline=None)
 def test_the_envelope_survives_the_wire(
     numbers: tuple[int, int, int, int, int, int],
     mixed: list[peer.PeerMessage],

@@ -35,6 +35,7 @@ from fedq.node.views.overview import overview
 from fedq.wiring.cluster_map.map import ClusterMap
 from fedq.wiring.cluster_map.operations import Operation
 from fedq.wiring.cluster_map.operations_access import AddVhost, DeleteVhost
+from tests.examples import examples
 from tests.unit.node.harness import Client, Cluster
 from tests.unit.node.injection import Injected, Injector
 from tests.unit.node.uncompiled import only_uncompiled
@@ -42,7 +43,7 @@ from tests.unit.node.uncompiled import only_uncompiled
 pytestmark = only_uncompiled
 
 #: So many calls of each command fail, spread over all of them.
-TRIES = 16
+TRIES = examples(16)
 #: The frame of a step itself: nothing has begun.
 FRAME = (
     "MapFlow.on_committed", "MapFlow._take", "begin_map_change", "ClusterMap.apply",

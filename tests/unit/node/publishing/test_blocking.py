@@ -32,6 +32,7 @@ from fedq.core.limits import DEAD_LETTERS_MAX
 from fedq.core.peer_messages import Heartbeat
 from fedq.node.records.alarms import Alarm, alarm_in
 from fedq.node.views.overview import overview
+from tests.examples import examples
 from tests.unit.node.harness import Client, Cluster
 
 MEMORY = 64 * 1024 * 1024
@@ -273,7 +274,7 @@ STEPS = st.lists(
 )
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=examples(15), deadline=None)
 @given(STEPS)
 def test_a_client_waits_exactly_as_long_as_what_it_published_to_first(
     steps: list[tuple[str, str, str | bool]],

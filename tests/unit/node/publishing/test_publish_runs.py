@@ -22,6 +22,7 @@ from fedq.amqp.methods import (
     QueueDeclare,
 )
 from fedq.core.errors import NOT_FOUND
+from tests.examples import examples
 from tests.unit.amqp.wire import Content, publish
 from tests.unit.node.harness import Client, Cluster
 
@@ -86,7 +87,7 @@ def delivered(client: Client) -> dict[str, list[int]]:
     return found
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(published, st.booleans())
 def test_each_goes_its_own_way_in_order(
     batch: list[tuple[tuple[str, str], int, bool]], confirms: bool

@@ -17,6 +17,7 @@ from fedq.node.node import Node
 from fedq.node.records.streams.scans import Scan, Scanned
 from fedq.node.streams.serving import base_of
 from fedq.node.views.stream_view import ServedFragment, StreamView
+from tests.examples import examples
 from tests.unit.node.harness import Client, Cluster
 from tests.unit.node.streams.test_larger_than_memory import (
     COUNT,
@@ -109,7 +110,7 @@ def long_stream() -> Cluster:
     return cluster
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(data=st.data())
 def test_a_scan_is_a_slice_of_the_stream(long_stream: Cluster, data: st.DataObject) -> None:
     """Against a list: whatever the range and the size of chunks, in memory and on disk."""

@@ -14,6 +14,7 @@ from fedq.core.ranges import from_ranges
 from fedq.node.records.streams import scans
 from fedq.node.records.streams.scans import Scanned
 from fedq.node.streams import serving
+from tests.examples import examples
 from tests.unit.node.harness import Client, Cluster
 from tests.unit.node.streams.test_larger_than_memory import LARGER, body, filled, primary_of
 from tests.unit.node.streams.test_reading import SMALL
@@ -94,7 +95,7 @@ filters = st.builds(
 )
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(wanted=filters, data=st.data())
 def test_a_scan_of_routes_is_a_sifted_slice(
     long_stream: Cluster, wanted: RouteFilter, data: st.DataObject

@@ -11,6 +11,7 @@ from fedq.amqp.content import Body
 from fedq.core.ids import ConnectionId
 from fedq.shell.clients.paced_writes import WRITES_PER_PASS_MAX, PacedWrites
 from fedq.shell.clients.sending import ClientSocket
+from tests.examples import examples
 from tests.unit.shell.fakes import Recorder, run, until
 
 C1 = ConnectionId(1)
@@ -159,7 +160,7 @@ turns = st.tuples(
 
 
 @given(turns=st.lists(turns, max_size=8))
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 def test_bytes_of_a_connection_keep_their_order(
     turns: list[tuple[list[tuple[int, bytes]], int, dict[int, bytes], int]],
 ) -> None:

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from fedq.shell.raft.journal import FIRST_ENTRY, Entry, RaftJournal, RaftStorageError
 from fedq.shell.raft.wire import NO_OP
+from tests.examples import examples
 
 
 def entries_of(journal: RaftJournal) -> list[Entry]:
@@ -57,7 +58,7 @@ class Model:
         self.entries, self.term, self.vote = self.safe[0][:], self.safe[1], self.safe[2]
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 @given(operations)
 def test_a_journal_is_a_list_that_survives(
     tmp_path_factory: pytest.TempPathFactory, steps: list[tuple[str, object]]

@@ -19,6 +19,7 @@ from fedq.shell.raft.replication import (
 )
 from fedq.shell.raft.timing import RaftTiming
 from fedq.shell.raft.wire import PAYLOAD_BYTES_MAX, Append, LogEntry
+from tests.examples import examples
 
 
 @contextmanager
@@ -55,7 +56,7 @@ def two_logs(draw: st.DrawFn) -> tuple[int, list[int], list[int]]:
     return common, [0, *shared, *sorted(own)], [0, *shared, *sorted(leading)]
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=examples(80), deadline=None)
 @given(two_logs(), st.integers(0, 12), st.data())
 def test_a_follower_ends_with_the_leader_s_log_and_loses_nothing_common(
     tmp_path_factory: pytest.TempPathFactory,
