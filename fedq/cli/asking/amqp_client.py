@@ -39,7 +39,7 @@ Answer = TypeVar("Answer")
 class Message(NamedTuple):
     """A message as it came from a queue, or came back."""
 
-    method: m.BasicGetOk | m.BasicReturn
+    method: m.BasicGetOk | m.BasicReturn | m.BasicDeliver
     properties: dict[str, TableValue]
     body: bytes
 
@@ -154,6 +154,13 @@ class AmqpClient:
                 raise self._unexpected(answer)
             self.returned.append(answer)
 
+    def delivery(self) -> Message:
+        """The next delivery to a consumer of this channel; waits for it."""
+        answer = self._next()
+        if not isinstance(answer, Message):
+            raise self._unexpected(answer)
+        return answer
+
     # --- bytes ------------------------------------------------------------------------------------
 
     def _send(self, data: bytes) -> None:
@@ -188,11 +195,11 @@ class AmqpClient:
             refusal = refusal_of(method)
             if refusal is not None:
                 raise CommandError(refusal, FAILED)
-            if isinstance(method, m.BasicGetOk | m.BasicReturn):
+            if isinstance(method, m.BasicGetOk | m.BasicReturn | m.BasicDeliver):
                 return self._content(method)
             return method
 
-    def _content(self, method: m.BasicGetOk | m.BasicReturn) -> Message:
+    def _content(self, method: m.BasicGetOk | m.BasicReturn | m.BasicDeliver) -> Message:
         kind, header = self._frame()
         if kind != FRAME_HEADER or len(header) < 14:
             raise CommandError(f"{self.place} sent a message without a header")
