@@ -124,7 +124,7 @@ class Opener:
 
     def __init__(
         self, openings: Iterable[Opening], patience_s: float,
-        poll: select.epoll | None = None, make: type[socket.socket] = socket.socket,
+        poll: "select.epoll | None" = None, make: type[socket.socket] = socket.socket,
     ) -> None:  # fmt: skip
         """`patience_s`: how long no answer may come.
 

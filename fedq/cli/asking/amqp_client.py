@@ -140,10 +140,7 @@ class AmqpClient:
         The channel must be in confirm mode. What came back is in `returned`.
         """
         before = len(self.returned)
-        method = m.BasicPublish(exchange, key, mandatory=True)
-        encoded = encode_properties(properties)
-        content = content_frames(CHANNEL, encoded, body, self.frame_bytes_max)
-        self._send(encode_method(CHANNEL, method) + content)
+        self._publish(m.BasicPublish(exchange, key, mandatory=True), properties, body)
         while True:
             answer = self._next()
             if isinstance(answer, m.BasicAck):
@@ -153,6 +150,21 @@ class AmqpClient:
             if not isinstance(answer, Message):
                 raise self._unexpected(answer)
             self.returned.append(answer)
+
+    def send(self, exchange: str, key: str, properties: dict[str, TableValue], body: bytes) -> None:
+        """Publishes one message, and waits for nothing."""
+        self._publish(m.BasicPublish(exchange, key), properties, body)
+
+    def _publish(
+        self, method: m.BasicPublish, properties: dict[str, TableValue], body: bytes
+    ) -> None:
+        encoded = encode_properties(properties)
+        content = content_frames(CHANNEL, encoded, body, self.frame_bytes_max)
+        self._send(encode_method(CHANNEL, method) + content)
+
+    def abandon(self) -> None:
+        """Closes the socket, and asks nobody."""
+        self._socket.close()
 
     def delivery(self) -> Message:
         """The next delivery to a consumer of this channel; waits for it."""
