@@ -24,6 +24,7 @@ from fedq.bench.plan import parse_url
 from fedq.cli.terminal.failure import CommandError
 from fedq.cli.up.plan import HOST, Plan, is_free, open_plan
 from fedq.core.limits import RESERVED_DESCRIPTORS, VOTERS_MAX
+from fedq.shell.config.values import Timing
 from loadtests.locust import preflight
 from loadtests.locust.shapes import KINDS
 
@@ -32,6 +33,9 @@ RESULTS: Final = ROOT / "loadtests" / "results"
 METRICS_PORT: Final = 15_691
 READY_S: Final = 60
 STOP_S: Final = 30.0
+#: What a line of a log has that is shown after a bad run, and how many of a node.
+_WORTH: Final = ("WARNING", "ERROR", "CRITICAL")
+LINES_SHOWN: Final = 8
 #: Of a shape that begins, opens its last subscribers and lets Locust end.
 SPARE_S: Final = 300.0
 
@@ -47,6 +51,7 @@ def options(arguments: Sequence[str]) -> argparse.Namespace:
     add("--shape", default="ramp", choices=list(KINDS))
     add("--seconds", type=float, default=60.0)
     add("--rate", type=float, default=2.0, help="messages a second")
+    add("--timing", type=float, default=1.0, help="nodes wait so many times as long for each other")
     add("--label", default="", help="write results/DATE-LABEL; without it nothing is kept")
     add("more", nargs="*", help="options of loadtests/locustfile.py, behind --")
     return parser.parse_args(arguments)
@@ -70,13 +75,19 @@ def refusals(wanted: argparse.Namespace, descriptors: int, ports: int) -> list[s
     return preflight.check(wanted.subscribers, wanted.workers, targets, descriptors, ports, room)
 
 
-def _with_metrics(plan: Plan) -> list[str]:
-    """Gives each node of the plan a port for metrics; returns their addresses."""
+def _configure(plan: Plan, timing: float) -> list[str]:
+    """Gives nodes ports for metrics, and more patience; returns the addresses of metrics."""
+    times = {
+        name: int(timing * getattr(Timing(), name))
+        for name in ("heartbeat_ms", "lease_ms", "suspect_ms", "backup_stall_ms")
+    }
     urls, port = [], METRICS_PORT + 1_000
     for node in plan.nodes:
         port = next(each for each in range(port, 32_000) if is_free(each, HOST))
         configuration = yaml.safe_load(node.config.read_text())
         configuration["metrics"] = {"host": HOST, "port": port}
+        if timing != 1:
+            configuration["timing"] = times
         node.config.write_text(yaml.safe_dump(configuration))
         urls.append(f"http://{HOST}:{port}/metrics")
         port += 1
@@ -84,10 +95,12 @@ def _with_metrics(plan: Plan) -> list[str]:
 
 
 @contextmanager
-def cluster(directory: Path, nodes: int) -> Iterator[tuple[Plan, list[str], list[int]]]:
+def cluster(
+    directory: Path, nodes: int, timing: float
+) -> Iterator[tuple[Plan, list[str], list[int]]]:
     """A cluster of `fedq up`: its plan, its addresses for metrics, its nodes' process ids."""
     plan = open_plan(directory, nodes, None)
-    metrics = _with_metrics(plan)
+    metrics = _configure(plan, timing)
     command = [sys.executable, "-m", "fedq", "up", "--data", str(directory), "--json"]
     with (directory / "up.out").open("wb") as output:
         up = subprocess.Popen(command, cwd=ROOT, stdout=output, stderr=output)
@@ -122,7 +135,7 @@ def run(wanted: argparse.Namespace) -> int:
     """Does all of it; returns the exit code."""
     with tempfile.TemporaryDirectory(prefix="fedq-load-") as temporary:
         directory = Path(temporary) / "cluster"
-        with cluster(directory, wanted.nodes) as (plan, metrics, pids):
+        with cluster(directory, wanted.nodes, wanted.timing) as (plan, metrics, pids):
             report = Path(temporary) / "report"
             if wanted.label:
                 report = RESULTS / f"{date.today().isoformat()}-{wanted.label}"
@@ -138,9 +151,20 @@ def run(wanted: argparse.Namespace) -> int:
             began = time.monotonic()
             code = _locust(command, wanted.seconds + SPARE_S)
             sys.stderr.write(f"fedq load: {time.monotonic() - began:.0f} s; exit code {code}\n")
+            if code:
+                _show_logs(plan)
             if wanted.label:
                 sys.stderr.write(f"fedq load: {report.relative_to(ROOT)}.md, .json, .svg\n")
             return code
+
+
+def _show_logs(plan: Plan) -> None:
+    """Shows what nodes complained about last: their logs go with the cluster."""
+    for node in plan.nodes:
+        text = node.log.read_text(encoding="utf-8", errors="replace")
+        lines = [line for line in text.splitlines() if any(word in line for word in _WORTH)]
+        for line in lines[-LINES_SHOWN:]:
+            sys.stderr.write(f"{node.name}: {line}\n")
 
 
 def _locust(command: list[str], seconds: float) -> int:

@@ -155,7 +155,9 @@ class Fleet:
         self._all = self._all[count:] + self._all[:count]
 
     def close(self) -> None:
-        """Ends all subscribers and the loop's own descriptors."""
+        """Ends all subscribers and the loop's own descriptors; again, nothing."""
+        if self._poll.closed:
+            return
         self._coming.clear()
         for subscriber in self._all:
             subscriber.wanted = False
@@ -183,7 +185,7 @@ class Fleet:
         self._opener.add(
             Opening(
                 targets[(subscriber.number + subscriber.attempts) % len(targets)],
-                f"subscriber {subscriber.number}", self._steps, ready, plan.source, more, failed,
+                "a subscriber", self._steps, ready, plan.source, more, failed,
                 SLOW_BUFFER_BYTES if plan.is_slow(subscriber.number) else 0,
             )
         )  # fmt: skip

@@ -106,7 +106,9 @@ class Publishers:
         return again_ns
 
     def close(self) -> None:
-        """Ends all publishers; what is unconfirmed is unsettled."""
+        """Ends all publishers; what is unconfirmed is unsettled. Again, nothing."""
+        if self._poll.closed:
+            return
         for publisher in self._all:
             if publisher.producer is not None:
                 self._lose(publisher)

@@ -23,10 +23,6 @@ class Sends:
         #: Ranges (first, behind the last).
         self.unsettled: list[tuple[int, int]] = []
 
-    def is_settled(self, sequence: int) -> bool:
-        """Whether the broker has taken responsibility for it."""
-        return not any(first <= sequence < stop for first, stop in self.unsettled)
-
     def settled_in(self, first: int, stop: int) -> int:
         """How many sequences of a range somebody may be owed; one that was never sent is none."""
         stop = min(stop, len(self.sent_ns))
