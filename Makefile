@@ -153,7 +153,7 @@ load: setup $(VENV)/.load-done ## Locust: 3,000 subscribers come to three nodes,
 
 load-100k: setup $(VENV)/.load-done ## 100,000 subscribers on five nodes, or as many as fit.
 	$(BIN)/python -m loadtests.locust --nodes 5 --subscribers 100000 --workers 6 --as-many-as-fit \
-	    --seconds 300 --rate 0.5 --label load-100k $(ARGS) -- --sockets-per-user 1000 --drain 20 --grace 10
+	    --seconds 300 --rate 0.2 --timing 5 --label load-100k $(ARGS) -- --sockets-per-user 1000 --drain 20 --grace 10
 
 micro: setup ## The costs of single steps in microseconds.
 	$(BIN)/python -m loadtests.micro $(ARGS)

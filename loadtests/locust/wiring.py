@@ -15,7 +15,7 @@ from typing import Any, Final
 
 import gevent
 from gevent.monkey import get_original
-from locust import events
+from locust import events, runners
 from locust.env import Environment
 from locust.runners import MasterRunner, WorkerRunner
 from locust.stats import StatsEntry, bucket_response_time
@@ -39,6 +39,9 @@ REPORT_S: Final = 3.0
 SAMPLE_S: Final = 2.0
 _USAGE: Final = 2
 _BAD: Final = 1
+#: How many heartbeats a worker may miss before its users are given to others: three seconds, as
+#: Locust has it, are short where thousands of connections are opened at once.
+runners.HEARTBEAT_LIVENESS = 60
 _log = logging.getLogger("fedq.load")
 
 

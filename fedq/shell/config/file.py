@@ -117,6 +117,11 @@ class _Limits(_Section):
     channel_max: Annotated[int, Field(ge=1, le=65_535)] = limits.CHANNELS_MAX
     consumer_max_per_channel: _Consumers = limits.CONSUMERS_PER_CHANNEL_MAX
     consumer_max_per_connection: _Consumers = limits.CONSUMERS_PER_CONNECTION_MAX
+    exclusive_queue_messages: Annotated[int, Field(ge=0, le=1 << 40)] = (
+        limits.EXCLUSIVE_QUEUE_MESSAGES_MAX
+    )
+    exclusive_queue_bytes: Annotated[int, Field(ge=0, le=1 << 50)] = 0
+    exclusive_queue_overflow: Literal["drop-head", "disconnect"] = "drop-head"
     disk_free_bytes: Annotated[int, Field(ge=0, le=1 << 60)] = limits.DISK_FREE_BYTES_MIN
     scrub_bytes_per_second: Annotated[int, Field(ge=0, le=1 << 40)] = limits.SCRUB_BYTES_PER_SECOND
 
@@ -244,6 +249,9 @@ def _convert(
         channels_max=document.limits.channel_max,
         consumers_per_channel_max=document.limits.consumer_max_per_channel,
         consumers_per_connection_max=document.limits.consumer_max_per_connection,
+        exclusive_queue_messages=document.limits.exclusive_queue_messages,
+        exclusive_queue_bytes=document.limits.exclusive_queue_bytes,
+        exclusive_queue_overflow=document.limits.exclusive_queue_overflow,
         disk_free_bytes_min=document.limits.disk_free_bytes,
         scrub_bytes_per_second=document.limits.scrub_bytes_per_second,
         timing=Timing(**document.timing.model_dump()),
