@@ -160,7 +160,7 @@ class Producer(Client):
 
     @property
     def settled(self) -> int:
-        """So many messages, from the first on, were confirmed or refused, without a hole."""
+        """How many messages, from the first on, were confirmed or refused without a hole."""
         return self._confirmed
 
     def send_due(self, now_ns: int, deliveries_allowed: int) -> int:

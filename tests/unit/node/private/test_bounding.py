@@ -32,11 +32,13 @@ from tests.unit.node.harness import Client, Cluster
 FAN = "fan"
 
 
-def subscriber(cluster: Cluster, queue: str = "", **arguments: object) -> Client:
+def subscriber(cluster: Cluster, queue: str = "", **arguments: int | str) -> Client:
     """A client that subscribes to the exchange and acknowledges by receiving."""
     client = cluster.client()
     client.ask(ExchangeDeclare(FAN, "fanout"), ExchangeDeclareOk)
-    table: FieldTable = {name.replace("_", "-"): value for name, value in arguments.items()}  # type: ignore[misc]
+    table: FieldTable = {}
+    for name, value in arguments.items():
+        table[name.replace("_", "-")] = value
     client.ask(QueueDeclare(queue, exclusive=True, arguments=table), QueueDeclareOk)
     client.ask(QueueBind("", FAN), QueueBindOk)
     client.ask(BasicConsume("", no_ack=True), BasicConsumeOk)
