@@ -42,7 +42,7 @@ WITH_PROPERTIES = $(shell grep -rlE '^from (hypothesis|tests.examples)' tests --
 PYTEST = FEDQ_TEST_PATIENCE=$${FEDQ_TEST_PATIENCE:-3} $(BIN)/python -m pytest -q --lane $@
 NOTE := $(BIN)/python -m tests.lanes note
 
-.PHONY: help setup check test unit pure properties spark integration surface celery guarding sweep installed differential sim crashes conformance attacks faults disks powercut fuzz bench micro cost coverage repeat demo demo-celery protos format clean
+.PHONY: help setup check test unit pure properties spark integration surface celery guarding sweep installed differential sim crashes conformance attacks faults disks powercut fuzz bench load load-100k micro cost coverage repeat demo demo-celery protos format clean
 
 help: ## Show the targets.
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*##/\t/' | expand -t 14
@@ -153,6 +153,17 @@ fuzz: setup ## MINUTES of fuzzing every decoder that faces the network.
 
 bench: setup ## fedq next to RabbitMQ in one run; writes loadtests/results. ARGS=--quick is short.
 	$(BIN)/python -m loadtests.macro $(ARGS)
+
+$(VENV)/.load-done: $(SETUP_DONE)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[load]'
+	@touch $@
+
+load: setup $(VENV)/.load-done ## Locust: 3,000 subscribers come to three nodes, and each hears everything.
+	$(BIN)/python -m loadtests.locust --nodes 3 --subscribers 3000 --workers 2 --seconds 60 --label load $(ARGS)
+
+load-100k: setup $(VENV)/.load-done ## 100,000 subscribers on five nodes, or as many as fit.
+	$(BIN)/python -m loadtests.locust --nodes 5 --subscribers 100000 --workers 6 --as-many-as-fit \
+	    --seconds 300 --rate 0.2 --timing 5 --label load-100k $(ARGS) -- --sockets-per-user 1000 --drain 20 --grace 10
 
 micro: setup ## The costs of single steps in microseconds.
 	$(BIN)/python -m loadtests.micro $(ARGS)

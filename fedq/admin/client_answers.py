@@ -28,6 +28,7 @@ from fedq.node.views.overview_types import (
     MemberOverview,
     MemberState,
     Overview,
+    SubscriberOverview,
 )
 from fedq.shell.pb import admin_pb2 as pb
 
@@ -120,6 +121,19 @@ class ClientAnswers:
         await self._find_active(reply, timeout_s / 2)
         return reply
 
+    async def subscribers(
+        self, request: pb.BrowseRequest, timeout_s: float
+    ) -> pb.BrowseSubscribersReply:
+        """A page of exclusive queues."""
+        listing: _Listing[SubscriberOverview, pb.BrowseSubscribersReply] = _Listing(
+            partial(self._overview.subscriber_page, slow=request.slow),
+            lambda process, found: pb.BrowseSubscribersReply(
+                subscribers=[messages.subscriber(process, each) for each in found]
+            ),
+            lambda stub, asked, timeout: stub.BrowseSubscribers(asked, timeout=timeout),
+        )
+        return await self._page(listing, request, timeout_s)
+
     async def _page(
         self, listing: _Listing[Item, Reply], request: pb.BrowseRequest, timeout_s: float
     ) -> Reply:
@@ -154,8 +168,9 @@ class ClientAnswers:
     ) -> Reply:  # fmt: skip
         """What another member says; if it is silent, a page that says so."""
         asked = pb.BrowseRequest(
-            page_size=request.page_size, page_token=_token(node, begin), local=True
-        )
+            page_size=request.page_size, page_token=_token(node, begin), local=True,
+            slow=request.slow,
+        )  # fmt: skip
         if request.HasField("vhost"):
             asked.vhost = request.vhost
         members = [member for member in self._overview.members() if member.node == node]

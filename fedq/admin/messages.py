@@ -21,6 +21,7 @@ from fedq.node.views.overview_types import (
     MemberState,
     NamedReaderOverview,
     NodeOverview,
+    SubscriberOverview,
 )
 from fedq.node.views.storage_types import CopyOverview, CopyRole
 from fedq.shell.pb import admin_pb2 as pb
@@ -182,6 +183,21 @@ def consumer(process: tuple[NodeId, Incarnation], overview: ConsumerOverview) ->
         prefetch_count=overview.prefetch,
         active=overview.active,
         priority=overview.priority,
+    )
+
+
+def subscriber(process: tuple[NodeId, Incarnation], overview: SubscriberOverview) -> pb.Subscriber:
+    """An exclusive queue and its owner."""
+    return pb.Subscriber(
+        node=process[0],
+        queue=_queue_name(overview.queue),
+        connection=connection_name(process, overview.connection),
+        user=text(overview.user),
+        messages_ready=overview.ready,
+        bytes_held=overview.bytes_held,
+        messages_dropped=overview.dropped,
+        consumers=overview.consumers,
+        stuck=overview.is_stuck,
     )
 
 

@@ -37,7 +37,7 @@ SERVICE_NAME: str = pb.DESCRIPTOR.services_by_name["Admin"].full_name
 #: What members ask each other, each about itself.
 MEMBER_METHODS: Final = (
     "LocalNode", "LocalFragments", "LocalConnections", "LocalQuarantine", "BrowseConnections",
-    "BrowseChannels", "BrowseConsumers", "CloseConnections",
+    "BrowseChannels", "BrowseConsumers", "BrowseSubscribers", "CloseConnections",
 )  # fmt: skip
 
 
@@ -187,6 +187,14 @@ class AdminService(AccessService, TraceService):
     ) -> pb.BrowseConsumersReply:
         """A page of the consumers on those clients' channels."""
         return await reply(context, self._clients.consumers(request, timeout_s(context)))
+
+    async def BrowseSubscribers(
+        self,
+        request: pb.BrowseRequest,
+        context: grpc.aio.ServicerContext[pb.BrowseRequest, pb.BrowseSubscribersReply],
+    ) -> pb.BrowseSubscribersReply:
+        """A page of exclusive queues, with what waits there for their owners."""
+        return await reply(context, self._clients.subscribers(request, timeout_s(context)))
 
     async def CloseConnections(
         self,

@@ -158,6 +158,11 @@ class Producer(Client):
             return 0
         return self.sent - self._confirmed - len(self._confirmed_singly)
 
+    @property
+    def settled(self) -> int:
+        """How many messages, from the first on, were confirmed or refused without a hole."""
+        return self._confirmed
+
     def send_due(self, now_ns: int, deliveries_allowed: int) -> int:
         """Sends what may be sent; returns when it wants to send again (0: at once, -1: when told).
 

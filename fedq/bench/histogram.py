@@ -77,7 +77,7 @@ class Histogram:
         for bucket, count in enumerate(self.counts):
             seen += count
             if count and seen >= wanted:
-                return min(_middle(bucket), self.max)
+                return min(middle_of(bucket), self.max)
         return 0
 
     def summary(self) -> Summary:
@@ -93,7 +93,8 @@ def _bucket(value: int) -> int:
     return shift * _PER_DOUBLING + (value >> shift)
 
 
-def _middle(bucket: int) -> int:
+def middle_of(bucket: int) -> int:
+    """The microseconds that a bucket stands for."""
     if bucket < _EXACT:
         return bucket
     shift = bucket // _PER_DOUBLING - 1

@@ -5,7 +5,9 @@ been answered. The handshake is three exchanges; the script is one write, whose 
 off in any order, as some brokers answer *consume* from elsewhere than the rest. At most
 `TOGETHER_MAX` connections are being opened at any time.
 
-Every wait has a deadline that moves with each answer.
+Every wait has a deadline that moves with each answer. `run` does all of it; who has a loop of its
+own adds openings as they come, and calls `turn`: an opening that says what to do with its failure
+(`on_failed`) takes none of the others with it.
 """
 
 import errno
@@ -67,6 +69,10 @@ class Opening:
     source: str = ""
     #: Gets what came behind the last answer: deliveries, where a queue had messages already.
     on_more: Callable[[bytes], None] | None = None
+    #: Gets the failure of this connection, which is closed; None: it ends all others, too.
+    on_failed: Callable[["BrokerFailure"], None] | None = None
+    #: The receive buffer of the socket, in bytes; 0 leaves it to the system.
+    receive_bytes: int = 0
 
 
 def refusal_of(method: Method) -> str | None:
@@ -114,49 +120,105 @@ _HANDSHAKE: Final = (_START, _TUNE, _OPEN_OK)
 class Opener:
     """Opens many connections at once; see the module's docstring."""
 
-    __slots__ = ("_answers", "_halves", "_patience_s", "_poll", "_waiting")
+    __slots__ = ("_answers", "_deadline", "_halves", "_make", "_patience_s", "_poll", "_waiting")
 
-    def __init__(self, openings: Iterable[Opening], patience_s: float) -> None:
-        """`patience_s`: how long no answer may come."""
+    def __init__(
+        self, openings: Iterable[Opening], patience_s: float,
+        poll: "select.epoll | None" = None, make: type[socket.socket] = socket.socket,
+    ) -> None:  # fmt: skip
+        """`patience_s`: how long no answer may come.
+
+        `poll` and `make`: what to poll and to connect with, where those of the modules have been
+        replaced (gevent).
+        """
         self._answers = 0
         self._waiting = deque(openings)
         self._patience_s = patience_s
         self._halves: dict[int, _Half] = {}
-        self._poll = select.epoll()
+        self._poll = select.epoll() if poll is None else poll
+        self._make = make
+        self._deadline = time.monotonic() + patience_s
+
+    def add(self, opening: Opening) -> None:
+        """Opens one more, after those that wait."""
+        if self.is_done:
+            self._deadline = time.monotonic() + self._patience_s
+        self._waiting.append(opening)
+
+    @property
+    def is_done(self) -> bool:
+        """Whether nothing waits to be opened or answered."""
+        return not self._waiting and not self._halves
+
+    @property
+    def waiting(self) -> int:
+        """How many connections are not ready."""
+        return len(self._waiting) + len(self._halves)
+
+    def fileno(self) -> int:
+        """What becomes readable when there is something to do, once `turn` has begun to open."""
+        return self._poll.fileno()
 
     def run(self) -> None:
         """Opens all. Raises `BrokerFailure` for the first that fails; the sockets are closed."""
-        deadline = time.monotonic() + self._patience_s
         try:
-            while self._waiting or self._halves:
-                while self._waiting and len(self._halves) < TOGETHER_MAX:
-                    self._begin(self._waiting.popleft())
-                answers = self._answers
-                for number, events in self._poll.poll(_POLL_S):
-                    self._go_on(self._halves[number], events)
-                if self._answers > answers:
-                    deadline = time.monotonic() + self._patience_s
-                elif time.monotonic() > deadline:
-                    self._give_up()
+            while not self.is_done:
+                self.turn(_POLL_S)
         finally:
-            for half in self._halves.values():
-                half.socket.close()
-            self._poll.close()
+            self.close()
+
+    def close(self) -> None:
+        """Gives up what is not ready, and closes everything but the sockets that are."""
+        self._waiting.clear()
+        for half in self._halves.values():
+            half.socket.close()
+        self._halves.clear()
+        self._poll.close()
+
+    def turn(self, wait_s: float) -> None:
+        """Begins what may begin, and does what became possible within this time."""
+        while self._waiting and len(self._halves) < TOGETHER_MAX:
+            self._begin(self._waiting.popleft())
+        answers = self._answers
+        for number, events in self._poll.poll(wait_s):
+            half = self._halves[number]
+            try:
+                self._go_on(half, events)
+            except BrokerFailure as failure:
+                self._drop(half, failure)
+        if self._answers > answers:
+            self._deadline = time.monotonic() + self._patience_s
+        elif self._halves and time.monotonic() > self._deadline:
+            self._give_up()
+
+    def _drop(self, half: _Half, failure: BrokerFailure) -> None:
+        """Gives up one connection, or all if nobody wants to hear of this one alone."""
+        if half.opening.on_failed is None:
+            raise failure
+        self._poll.unregister(half.socket)
+        del self._halves[half.socket.fileno()]
+        half.socket.close()
+        half.opening.on_failed(failure)
 
     def _give_up(self) -> None:
-        half = next(iter(self._halves.values()))
-        raise BrokerFailure(
-            f"{half.opening.who} at {half.opening.target.place}: no answer within "
-            f"{self._patience_s:g} s; {half.left} replies did not come, and "
-            f"{len(self._waiting) + len(self._halves)} connections are not ready"
-        )
+        self._deadline = time.monotonic() + self._patience_s
+        for half in list(self._halves.values()):
+            failure = BrokerFailure(
+                f"{half.opening.who} at {half.opening.target.place}: no answer within "
+                f"{self._patience_s:g} s; {half.left} replies did not come, and "
+                f"{self.waiting} connections are not ready"
+            )
+            self._drop(half, failure)
 
     def _begin(self, opening: Opening) -> None:
-        target = opening.target
         try:
-            made = _connect(target, opening.source)
+            made = _connect(opening, self._make)
         except OSError as error:
-            raise _failure(opening, error) from error
+            failure = _failure(opening, error)
+            if opening.on_failed is None:
+                raise failure from error
+            opening.on_failed(failure)
+            return
         made.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self._halves[made.fileno()] = _Half(opening, made)
         self._poll.register(made, select.EPOLLOUT)
@@ -248,13 +310,15 @@ def _resolved(host: str, port: int) -> tuple[int, int, int, Any]:
     return family, kind, protocol, address
 
 
-def _connect(target: Target, source: str) -> socket.socket:
-    family, kind, protocol, address = _resolved(target.host, target.port)
-    made = socket.socket(family, kind, protocol)
+def _connect(opening: Opening, make: type[socket.socket]) -> socket.socket:
+    family, kind, protocol, address = _resolved(opening.target.host, opening.target.port)
+    made = make(family, kind, protocol)
     try:
         made.setblocking(False)
-        if source:
-            made.bind((source, 0))
+        if opening.receive_bytes:
+            made.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, opening.receive_bytes)
+        if opening.source:
+            made.bind((opening.source, 0))
         if (number := made.connect_ex(address)) not in (0, errno.EINPROGRESS):
             raise OSError(number, errno.errorcode.get(number, "error"))
     except OSError:

@@ -1,7 +1,8 @@
 """The `fedq` command: puts the groups and single commands together.
 
 Each group is in a room beside this one, mostly in a file of its name (`clients` has connections,
-channels and consumers, `topology` exchanges and bindings). Exit codes: `fedq.cli.terminal.failure`.
+channels, consumers and subscribers, `topology` exchanges and bindings). Exit codes:
+`fedq.cli.terminal.failure`.
 """
 
 import platform
@@ -37,6 +38,7 @@ app.add_typer(topology.bindings, name="binding")
 app.add_typer(clients.connections, name="connection")
 app.add_typer(clients.channels, name="channel")
 app.add_typer(clients.consumers, name="consumer")
+app.add_typer(clients.subscribers, name="subscriber")
 app.add_typer(user.app, name="user")
 app.add_typer(vhost.app, name="vhost")
 app.add_typer(trace.app, name="trace")

@@ -37,6 +37,8 @@ PROPERTIES_BYTES_MAX: Final = FRAME_BYTES_MAX - HEADER_OVERHEAD_BYTES - PROPERTI
 DEATHS_MAX: Final = 256
 CONSUMERS_PER_CHANNEL_MAX: Final = 10_000
 CONSUMERS_PER_CONNECTION_MAX: Final = 20_000
+#: Messages that may wait in an exclusive queue, whatever its client asked for.
+EXCLUSIVE_QUEUE_MESSAGES_MAX: Final = 1_000_000
 NAME_BYTES_MAX: Final = 255
 TABLE_DEPTH_MAX: Final = 32
 #: After so many bytes of one connection in one turn, it is read again only after that turn. What

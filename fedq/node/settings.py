@@ -78,6 +78,11 @@ class NodeSettings:
     #: Consumers of one channel, and of all channels of a connection.
     consumers_per_channel_max: int = limits.CONSUMERS_PER_CHANNEL_MAX
     consumers_per_connection_max: int = limits.CONSUMERS_PER_CONNECTION_MAX
+    #: What may wait in an exclusive queue, in messages and in bytes of their bodies; 0: anything.
+    exclusive_queue_messages: int = limits.EXCLUSIVE_QUEUE_MESSAGES_MAX
+    exclusive_queue_bytes: int = 0
+    #: Beyond that its owner's connection is closed; else the oldest messages are dropped.
+    exclusive_queue_disconnects: bool = False
     #: With less free on the disk of its data, publishers wait; 0: nobody looks.
     disk_free_bytes_min: int = 0
     #: A segment of the journal ends when it is longer than this.

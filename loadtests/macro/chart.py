@@ -25,16 +25,18 @@ STRIPE: Final = "#f5f7fa"
 COLORS: Final = {"fedq": "#2b8a3e", "rabbitmq": "#f08c00"}
 
 
-def _text(
+def text(
     x: float, y: float, words: str, *, color: str = INK, anchor: str = "start", size: int = 12
 ) -> str:
+    """Words at a place."""
     return (
         f'<text x="{x:.0f}" y="{y:.0f}" fill="{color}" text-anchor="{anchor}" '
         f'font-size="{size}">{escape(words)}</text>'
     )
 
 
-def _box(x: float, y: float, width: float, height: float, color: str) -> str:
+def box(x: float, y: float, width: float, height: float, color: str) -> str:
+    """A filled rectangle."""
     return (
         f'<rect x="{x:.1f}" y="{y:.1f}" width="{width:.1f}" height="{height:.1f}" fill="{color}"/>'
     )
@@ -45,10 +47,10 @@ def _bar(kind: str, spread: dict[str, Any], y: float, longest: float) -> list[st
     if "median" not in spread:
         if not spread["failures"]:
             return []
-        return [_text(LEFT, y + BAR - 3, "did not finish", color=FAINT, size=11)]
+        return [text(LEFT, y + BAR - 3, "did not finish", color=FAINT, size=11)]
     scale = BAR_MAX / longest if longest else 0.0
     middle = y + BAR / 2
-    parts = [_box(LEFT, y, max(spread["median"] * scale, 1.0), BAR, COLORS[kind])]
+    parts = [box(LEFT, y, max(spread["median"] * scale, 1.0), BAR, COLORS[kind])]
     if len(spread["values"]) > 1:
         low, high = LEFT + spread["least"] * scale, LEFT + spread["most"] * scale
         parts.append(
@@ -56,7 +58,7 @@ def _bar(kind: str, spread: dict[str, Any], y: float, longest: float) -> list[st
             f'stroke="{INK}" stroke-width="1.5"/>'
         )
     end = LEFT + max(spread["median"], spread["most"]) * scale
-    parts.append(_text(end + 6, y + BAR - 3, number(spread["median"]), size=11))
+    parts.append(text(end + 6, y + BAR - 3, number(spread["median"]), size=11))
     return parts
 
 
@@ -67,8 +69,8 @@ def _row(row: dict[str, Any], y: float, is_striped: bool) -> list[str]:
     note = f"{row['figure']}, {row['unit']}; {direction}"
     if row["aim"]:
         note += f"; aim {row['aim']}"
-    parts = [_box(0, y, WIDTH, ROW, STRIPE)] if is_striped else []
-    parts += [_text(12, y + 18, row["about"]), _text(12, y + 35, note, color=FAINT, size=11)]
+    parts = [box(0, y, WIDTH, ROW, STRIPE)] if is_striped else []
+    parts += [text(12, y + 18, row["about"]), text(12, y + 35, note, color=FAINT, size=11)]
     for place, (kind, spread) in enumerate(spreads.items()):
         parts += _bar(kind, spread, y + 6 + place * (BAR + 4), longest)
     return parts
@@ -82,20 +84,20 @@ def draw(report: dict[str, Any]) -> str:
         f'<svg xmlns="{NAMESPACE}" width="{WIDTH}" height="{height}" '
         f'viewBox="0 0 {WIDTH} {height}" font-family="sans-serif">',
         f"<title>{escape(' and '.join(report['brokers'].values()))}, {report['date']}</title>",
-        _box(0, 0, WIDTH, height, PAPER),
-        _text(12, 26, f"{' and '.join(report['brokers'].values())}, {report['date']}", size=17),
-        _text(
+        box(0, 0, WIDTH, height, PAPER),
+        text(12, 26, f"{' and '.join(report['brokers'].values())}, {report['date']}", size=17),
+        text(
             12, 46,
             f"{rounds_of(report)}; bars to the scale of their row, the range as a line in them.",
             color=FAINT,
         ),
     ]  # fmt: skip
     for place, (kind, name) in enumerate(report["brokers"].items()):
-        parts.append(_box(LEFT + 160 * place, 15, 12, 12, COLORS[kind]))
-        parts.append(_text(LEFT + 18 + 160 * place, 26, name))
+        parts.append(box(LEFT + 160 * place, 15, 12, 12, COLORS[kind]))
+        parts.append(text(LEFT + 18 + 160 * place, 26, name))
     if report["disturbance"]:
         words = "Others were using this machine: rates, latencies and set-up times mean little."
-        parts.append(_text(12, 64, words, color="#c92a2a"))
+        parts.append(text(12, 64, words, color="#c92a2a"))
     for place, row in enumerate(rows):
         parts += _row(row, TOP + ROW * place, place % 2 == 0)
     return "\n".join([*parts, "</svg>"]) + "\n"

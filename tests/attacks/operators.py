@@ -27,6 +27,7 @@ MORE: dict[str, Any] = {
     "users": {"guest": "guest", "crowd": "crowd"},
 }
 QUEUE = "attacked"
+_LISTS: Final = ("BrowseConnections", "BrowseChannels", "BrowseConsumers", "BrowseSubscribers")
 
 
 @contextmanager
@@ -88,8 +89,7 @@ def lists_of_clients_in_loops(stage: Stage) -> None:
     """Four tools ask for pages of 500 connections, channels and consumers, 50 at a time each."""
     with _crowded(stage):
         request = pb.BrowseRequest(page_size=PAGE)
-
-        kinds = itertools.cycle(("BrowseConnections", "BrowseChannels", "BrowseConsumers"))
+        kinds = itertools.cycle(_LISTS)
         _ask_in_loops(
             stage,
             lambda stub, metadata: getattr(stub, next(kinds)).future(request, metadata=metadata),

@@ -127,9 +127,9 @@ steps = st.tuples(
 class Side:
     """One of the two nodes, with its clients."""
 
-    def __init__(self, room: int | None) -> None:
+    def __init__(self, room: int | None, **settings: int) -> None:
         """`room`: the budget of a turn; None: nothing goes the short way."""
-        self.cluster = Cluster()
+        self.cluster = Cluster(**settings)
         node = self.cluster.node("n1")
         if room is not None:
             node.state.work.resize(room)
@@ -228,9 +228,9 @@ def _told(said: list[Said], room: int) -> object:
     return confirmed, answers, tags, deliveries
 
 
-def compare(script: Iterable[Step], room: int) -> None:
+def compare(script: Iterable[Step], room: int, **settings: int) -> None:
     """Plays the script on both sides."""
-    short, long = Side(room), Side(None)
+    short, long = Side(room, **settings), Side(None, **settings)
     for step in script:
         short.step(*step)
         long.step(*step)
@@ -255,6 +255,13 @@ def test_nobody_hears_how_many_turns_it_took(script: list[Step], room: int) -> N
     have it.
     """
     compare(_without_answers_that_wait(step for each in script for step in words_of(each)), room)
+
+
+@given(st.lists(steps, max_size=12), st.integers(1, 3))
+def test_nobody_hears_that_a_node_bounds_its_queues_one_way_or_the_other(
+    script: list[Step], bound: int
+) -> None:
+    compare(script, WORK_PER_TURN, exclusive_queue_messages=bound)
 
 
 @pytest.mark.parametrize("room", [1, 3])

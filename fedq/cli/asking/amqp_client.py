@@ -39,7 +39,7 @@ Answer = TypeVar("Answer")
 class Message(NamedTuple):
     """A message as it came from a queue, or came back."""
 
-    method: m.BasicGetOk | m.BasicReturn
+    method: m.BasicGetOk | m.BasicReturn | m.BasicDeliver
     properties: dict[str, TableValue]
     body: bytes
 
@@ -140,10 +140,7 @@ class AmqpClient:
         The channel must be in confirm mode. What came back is in `returned`.
         """
         before = len(self.returned)
-        method = m.BasicPublish(exchange, key, mandatory=True)
-        encoded = encode_properties(properties)
-        content = content_frames(CHANNEL, encoded, body, self.frame_bytes_max)
-        self._send(encode_method(CHANNEL, method) + content)
+        self._publish(m.BasicPublish(exchange, key, mandatory=True), properties, body)
         while True:
             answer = self._next()
             if isinstance(answer, m.BasicAck):
@@ -153,6 +150,28 @@ class AmqpClient:
             if not isinstance(answer, Message):
                 raise self._unexpected(answer)
             self.returned.append(answer)
+
+    def send(self, exchange: str, key: str, properties: dict[str, TableValue], body: bytes) -> None:
+        """Publishes one message, and waits for nothing."""
+        self._publish(m.BasicPublish(exchange, key), properties, body)
+
+    def _publish(
+        self, method: m.BasicPublish, properties: dict[str, TableValue], body: bytes
+    ) -> None:
+        encoded = encode_properties(properties)
+        content = content_frames(CHANNEL, encoded, body, self.frame_bytes_max)
+        self._send(encode_method(CHANNEL, method) + content)
+
+    def abandon(self) -> None:
+        """Closes the socket, and asks nobody."""
+        self._socket.close()
+
+    def delivery(self) -> Message:
+        """The next delivery to a consumer of this channel; waits for it."""
+        answer = self._next()
+        if not isinstance(answer, Message):
+            raise self._unexpected(answer)
+        return answer
 
     # --- bytes ------------------------------------------------------------------------------------
 
@@ -188,11 +207,11 @@ class AmqpClient:
             refusal = refusal_of(method)
             if refusal is not None:
                 raise CommandError(refusal, FAILED)
-            if isinstance(method, m.BasicGetOk | m.BasicReturn):
+            if isinstance(method, m.BasicGetOk | m.BasicReturn | m.BasicDeliver):
                 return self._content(method)
             return method
 
-    def _content(self, method: m.BasicGetOk | m.BasicReturn) -> Message:
+    def _content(self, method: m.BasicGetOk | m.BasicReturn | m.BasicDeliver) -> Message:
         kind, header = self._frame()
         if kind != FRAME_HEADER or len(header) < 14:
             raise CommandError(f"{self.place} sent a message without a header")

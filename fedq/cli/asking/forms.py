@@ -318,6 +318,22 @@ def consumer_form(consumer: pb.Consumer) -> Form:
     }
 
 
+def subscriber_form(subscriber: pb.Subscriber) -> Form:
+    """An exclusive queue and its owner; `stuck`: its socket takes nothing more for now."""
+    return {
+        "vhost": subscriber.queue.vhost,
+        "queue_name": subscriber.queue.name,
+        "node": subscriber.node,
+        "connection": subscriber.connection,
+        "user": subscriber.user,
+        "messages_ready": subscriber.messages_ready,
+        "bytes_held": subscriber.bytes_held,
+        "messages_dropped": subscriber.messages_dropped,
+        "consumers": subscriber.consumers,
+        "stuck": subscriber.stuck,
+    }
+
+
 def channel_name(connection: str, number: int) -> str:
     """What a channel is called: its connection's name, and its number there."""
     return f"{connection} ({number})"

@@ -17,7 +17,7 @@ from fedq.cli.terminal.failure import reporting
 from fedq.cli.terminal.options import JsonOption, LimitOption, VhostOption
 from fedq.cli.terminal.screen import Cell, console, print_json, table
 
-_LIMIT: Final = 1_000
+LISTED_DEFAULT: Final = 1_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,23 +52,30 @@ def list_command(listed: Listed) -> Callable[..., None]:
     def show(
         endpoint: Endpoint,
         vhost: VhostOption = None,
-        limit: LimitOption = _LIMIT,
+        limit: LimitOption = LISTED_DEFAULT,
         json: JsonOption = False,
     ) -> None:
-        with asking(endpoint) as asker:
-            found = _gathered(asker, listed, vhost, limit)
-        if json:
-            _print_json(listed, found)
-        else:
-            _print_table(listed, found)
+        show_list(endpoint, listed, vhost, limit, json)
 
     return show
 
 
-def _gathered(asker: Asker, listed: Listed, vhost: str | None, limit: int) -> _Found:
+def show_list(
+    endpoint: Endpoint, listed: Listed, vhost: str | None, limit: int, json: bool, **more: object
+) -> None:
+    """Asks for a list and prints it; `more`: what else its request says."""
+    request = listed.request(vhost=vhost, page_size=min(limit, QUEUES_PER_PAGE_MAX), **more)
+    with asking(endpoint) as asker:
+        found = _gathered(asker, listed, request, limit)
+    if json:
+        _print_json(listed, found)
+    else:
+        _print_table(listed, found)
+
+
+def _gathered(asker: Asker, listed: Listed, request: ListRequest, limit: int) -> _Found:
     """The first entries of all pages, at most so many."""
     found = _Found([], False, {})
-    request = listed.request(vhost=vhost, page_size=min(limit, QUEUES_PER_PAGE_MAX))
     for page in asker.pages(getattr(asker.stub, listed.call), request):
         room = limit - len(found.forms)
         items: Sequence[object] = getattr(page, listed.name)

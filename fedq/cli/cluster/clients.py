@@ -1,4 +1,4 @@
-"""`fedq connection`, `fedq channel` and `fedq consumer`: what clients have open, on all members."""
+"""`fedq connection`, `channel`, `consumer`, `subscriber`: what clients have on all members."""
 
 from typing import Annotated, Final
 
@@ -6,16 +6,22 @@ import typer
 
 from fedq.cli.asking.asker import asking
 from fedq.cli.asking.endpoint import Endpoint, asking_a_node
-from fedq.cli.asking.forms import channel_form, consumer_form, listed_connection_form
-from fedq.cli.asking.listing import Listed, list_command
+from fedq.cli.asking.forms import (
+    channel_form,
+    consumer_form,
+    listed_connection_form,
+    subscriber_form,
+)
+from fedq.cli.asking.listing import LISTED_DEFAULT, Listed, list_command, show_list
 from fedq.cli.terminal.failure import USAGE, CommandError, reporting
-from fedq.cli.terminal.options import JsonOption
+from fedq.cli.terminal.options import JsonOption, LimitOption, VhostOption
 from fedq.cli.terminal.screen import console, print_json
 from fedq.shell.pb import admin_pb2 as pb
 
 connections = typer.Typer(no_args_is_help=True, help="Show client connections, and end them.")
 channels = typer.Typer(no_args_is_help=True, help="Show channels of client connections.")
 consumers = typer.Typer(no_args_is_help=True, help="Show consumers.")
+subscribers = typer.Typer(no_args_is_help=True, help="Show exclusive queues, and what waits there.")
 
 _CONNECTIONS: Final = Listed(
     "connections", "BrowseConnections", pb.BrowseRequest, listed_connection_form,
@@ -42,9 +48,35 @@ _CONSUMERS: Final = Listed(
     of_members=True,
 )  # fmt: skip
 
+_SUBSCRIBERS: Final = Listed(
+    "subscribers", "BrowseSubscribers", pb.BrowseRequest, subscriber_form,
+    (
+        "vhost", "queue_name", "connection", "user", "#messages_ready", "#bytes_held",
+        "#messages_dropped", "#consumers", "stuck",
+    ),
+    of_members=True,
+)  # fmt: skip
+
 connections.command("list", help="List client connections.")(list_command(_CONNECTIONS))
 channels.command("list", help="List channels.")(list_command(_CHANNELS))
 consumers.command("list", help="List consumers.")(list_command(_CONSUMERS))
+
+
+@subscribers.command("list")
+@reporting
+@asking_a_node
+def list_subscribers(
+    endpoint: Endpoint,
+    slow: Annotated[
+        bool,
+        typer.Option("--slow", help="Only those for whom something waits, or was dropped."),
+    ] = False,
+    vhost: VhostOption = None,
+    limit: LimitOption = LISTED_DEFAULT,
+    json: JsonOption = False,
+) -> None:
+    """List exclusive queues with their owners, and what waits there."""
+    show_list(endpoint, _SUBSCRIBERS, vhost, limit, json, slow=slow)
 
 
 @connections.command("close")

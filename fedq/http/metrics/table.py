@@ -211,6 +211,15 @@ FEDQ: Final[tuple[Metric, ...]] = (
         lambda s: s.total.uncommitted,
     ),
     _node("fedq_exclusive_queues", "Exclusive queues", lambda s: s.node.private_queues),
+    _count(
+        "fedq_exclusive_messages_dropped_total", "Messages that lengths of these cost them",
+        lambda s: s.node.exclusive_dropped,
+    ),
+    _count(
+        "fedq_slow_subscribers_closed_total",
+        "Connections ended as too much waited in an exclusive queue of theirs",
+        lambda s: s.node.slow_closed,
+    ),
     _node(
         "fedq_publishers_waiting", "Connections that are not read, as some node is full",
         lambda s: s.node.alarms.connections,

@@ -101,6 +101,8 @@ class Evictions:
 
     def work_off(self) -> None:
         """Closes what has to be closed; at the end of a turn."""
+        if self.state.overrun:
+            self._end_overrun()
         if not self._vhosts and not self._users and not self._asked:
             return
         vhosts, self._vhosts = self._vhosts, {}
@@ -118,6 +120,23 @@ class Evictions:
         for user in users:
             clients = [client for client in state.clients.values() if client.user == user]
             state.chores.begin(self, _Closing(self, clients, [], f"user '{user}' is deleted"))
+
+    def _end_overrun(self) -> None:
+        """Ends clients for whom too much waits; many in several turns."""
+        state = self.state
+        overrun, state.overrun = state.overrun, {}
+        state.chores.begin(self, Each(state.work, overrun.items(), self._end_one, END_WORK))
+
+    def _end_one(self, overrun: tuple[Client, str]) -> None:
+        client, queue = overrun
+        if client.gone:
+            return
+        self.state.slow_closed += 1
+        self.clients.cut_off(
+            client,
+            f"more waits in exclusive queue '{queue}' than this node allows "
+            "(limits.exclusive_queue_messages, exclusive_queue_bytes): read faster",
+        )
 
 
 class _Closing:

@@ -93,7 +93,13 @@ class QueueTimers:
     def after_private(self, private: PrivateQueue) -> None:
         """As `after`, for a queue of this node alone."""
         fragment = private.fragment
-        self._enforce(fragment)
+        if private.closes and enforcement.is_too_long(fragment):
+            # Its queue goes with it.
+            self.state.overrun[private.owner] = private.key.name
+            return
+        if died := self._enforce(fragment):
+            private.dropped += died
+            self.state.exclusive_dropped += died
         if fragment.dying:
             self._call_up(fragment)
         tracked = fragment.tracked
@@ -132,8 +138,9 @@ class QueueTimers:
             else:
                 log.through = 0
 
-    def _enforce(self, fragment: Fragment) -> None:
-        policy = fragment.policy
+    def _enforce(self, fragment: Fragment) -> int:
+        """Lets die what has to; returns how many of them the queue's length cost it."""
+        policy, died = fragment.policy, 0
         if fragment.tracked is not None:
             self._expire(fragment, self.state.unix_ms + 1)
         if policy.max_length is not None or policy.max_bytes is not None:
@@ -143,11 +150,12 @@ class QueueTimers:
             if died == most:
                 self.state.marks.unfinished[fragment.fragment_id] = None
         if fragment.tracked is None:
-            return
+            return died
         enforcement.sweep(fragment)
         next_ms = enforcement.next_ms(fragment)
         if next_ms is not None and self._arm(fragment.fragment_id, next_ms):
             heapq.heappush(self._due, -(-next_ms // DUE_STEP_MS) * DUE_STEP_MS)
+        return died
 
     # --- the clock ---------------------------------------------------------------------------
 

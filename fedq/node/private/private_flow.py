@@ -13,6 +13,7 @@ from fedq.core.ids import FragmentId, NodeId, QueueKey
 from fedq.core.peer_messages import Interest, InterestDone, InterestItem
 from fedq.core.policy import PLAIN, QueuePolicy
 from fedq.fragments.fragment import Fragment
+from fedq.node.private.bounding import Bounding
 from fedq.node.private.registrations import Registrations
 from fedq.node.records import accounts
 from fedq.node.records.client_state import Client
@@ -29,11 +30,12 @@ Binding = tuple[QueueKey, str, str]
 class PrivateFlow:
     """The private queues of this node, their bindings, and the peers' interest in them."""
 
-    __slots__ = ("_everything_of", "_interest_of", "registrations", "state")
+    __slots__ = ("_bounding", "_everything_of", "_interest_of", "registrations", "state")
 
     def __init__(self, state: NodeState, registrations: Registrations) -> None:
         self.state = state
         self.registrations = registrations
+        self._bounding = Bounding(state.settings)
         #: What each peer's private queues want, as it told; to be taken back when it goes.
         self._interest_of: dict[NodeId, dict[InterestItem, None]] = {}
         self._everything_of: dict[NodeId, dict[QueueKey, None]] = {}
@@ -43,10 +45,12 @@ class PrivateFlow:
         state = self.state
         state.private_made += 1
         fragment = Fragment(
-            FragmentId(-state.private_made), 0, durable=False, recording=False, policy=policy
-        )
+            FragmentId(-state.private_made), 0, durable=False, recording=False,
+            policy=self._bounding.bounded(policy),
+        )  # fmt: skip
         fragment.out.losses = state.losses
-        private = PrivateQueue(key, fragment, owner, policy, state.now_ms)
+        closes = self._bounding.closes(policy)
+        private = PrivateQueue(key, fragment, owner, policy, state.now_ms, closes)
         state.risk.begin()
         if policy.expires_ms is not None:
             state.expiring[key] = None

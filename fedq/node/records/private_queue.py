@@ -11,15 +11,17 @@ class PrivateQueue:
     """A queue that lives on this node only: an exclusive one."""
 
     __slots__ = (
-        "arguments", "auto_delete", "bindings", "claimed", "durable", "ending", "fragment",
+        "arguments", "auto_delete", "bindings", "claimed", "closes", "dropped", "durable", "ending",
+        "fragment",
         "had_consumers", "hub", "is_counted", "is_plain", "key", "owner", "policy", "sole_consumer",
         "used_ms",
     )  # fmt: skip
 
     def __init__(
         self, key: QueueKey, fragment: Fragment, owner: Client, policy: QueuePolicy,
-        now_ms: int,
+        now_ms: int, closes: bool = False,
     ) -> None:  # fmt: skip
+        """`policy`: what its client asked for; `closes`: its owner leaves when it is too long."""
         #: The consumer that gets whatever comes, at once: the only one, of a queue that holds
         #: nothing (`fan_out`). Void as soon as anything of that may change.
         self.sole_consumer: Consumer | None = None
@@ -42,6 +44,9 @@ class PrivateQueue:
         #: Its bindings are being undone; then it is gone.
         self.ending = False
         self.had_consumers = False
+        self.closes = closes
+        #: Messages that its length cost it.
+        self.dropped = 0
         #: It is one of `NodeState.private_unnamed`.
         self.is_counted = False
         #: (exchange, routing key, arguments as JSON).

@@ -144,6 +144,11 @@ class NodeState:
         #: Messages that could not be read from the disk any more, since the process began; and the
         #: fragments of which others have them (`Primary.damaged`).
         self.messages_lost = 0
+        #: Owners of private queues that are too long, with the name of one: they are to leave, at
+        #: the end of the turn. And what these lengths, and that, have come to so far.
+        self.overrun: dict[Client, str] = {}
+        self.exclusive_dropped = 0
+        self.slow_closed = 0
         self.scrub = Scrub()
         self.damaged: dict[FragmentId, None] = {}
         self.disk_free = -1

@@ -1,8 +1,8 @@
-"""Connections, channels and consumers of a node's clients, a page at a time.
+"""Connections, channels, consumers and subscribers of a node's clients, a page at a time.
 
 Inputs: the node's state, and where a page begins. Outputs: copies, and where the next page begins.
-In order of connection, channel and consumer tag, so what comes and goes between two pages neither
-repeats nor hides others.
+In order of connection, channel and consumer tag (or queue), so what comes and goes between two
+pages neither repeats nor hides others.
 
 Invariant: beside the connections' numbers a page looks at `LISTED_PER_PAGE_MAX` things at most. So
 it may be shorter than what was asked for, or empty, without being the last one.
@@ -12,8 +12,10 @@ from bisect import bisect_left
 from collections.abc import Iterator
 from typing import Generic
 
+from fedq.core.ids import QueueKey
 from fedq.core.limits import LISTED_PER_PAGE_MAX
 from fedq.node.records.client_state import Channel, Client, Consumer
+from fedq.node.records.private_queue import PrivateQueue
 from fedq.node.records.state import NodeState
 from fedq.node.views.overview_types import (
     ChannelOverview,
@@ -22,6 +24,7 @@ from fedq.node.views.overview_types import (
     ConnectionOverview,
     ConsumerOverview,
     Item,
+    SubscriberOverview,
 )
 
 
@@ -111,6 +114,41 @@ def consumer_page(
             last = tag
             page.found.append(_consumer_overview(state, channel.consumers[tag]))
     return page.ended()
+
+
+def subscriber_page(
+    state: NodeState, vhost: str | None, begin: ClientPlace, most: int, slow: bool
+) -> ClientPage[SubscriberOverview]:
+    """A page of exclusive queues; `slow`: of those alone for which something waits, or was lost."""
+    page: _Page[SubscriberOverview] = _Page(most)
+    for client in page.clients(state, begin):
+        if vhost not in (None, client.vhost):
+            continue
+        last = begin.tag if client.connection == begin.connection else ""
+        for name in sorted(key.name for key in client.private):
+            if name <= last:
+                continue
+            if not page.may_look(ClientPlace(client.connection, 0, last)):
+                return page.ended()
+            last = name
+            found = _subscriber_overview(state.private[QueueKey(client.vhost, name)])
+            if found.is_slow or not slow:
+                page.found.append(found)
+    return page.ended()
+
+
+def _subscriber_overview(private: PrivateQueue) -> SubscriberOverview:
+    owner, fragment = private.owner, private.fragment
+    return SubscriberOverview(
+        queue=private.key,
+        connection=owner.connection,
+        user=owner.user,
+        ready=fragment.ready_count,
+        bytes_held=fragment.bytes_held,
+        dropped=private.dropped,
+        consumers=private.hub.size,
+        is_stuck=not owner.writable,
+    )
 
 
 def _channels_from(client: Client, vhost: str | None, begin: ClientPlace) -> list[Channel]:

@@ -30,6 +30,7 @@ from fedq.node.views.overview_types import (
     NodeOverview,
     QueueOverview,
     ScrubOverview,
+    SubscriberOverview,
 )
 from fedq.node.views.storage_types import CopyOverview
 from fedq.wiring.cluster_map.state import FragmentInfo
@@ -70,6 +71,8 @@ class NodeView:
             journal_dead_bytes=dead_bytes(state.plan),
             troubles=tuple(troubles(state)),
             failed_logins=self._node.clients.access.failed_logins,
+            exclusive_dropped=state.exclusive_dropped,
+            slow_closed=state.slow_closed,
             scrub=self.scrub(),
             alarms=alarms_of(state),
         )
@@ -245,6 +248,12 @@ class NodeView:
     ) -> ClientPage[ConsumerOverview]:
         """A page of consumers that begins there."""
         return client_lists.consumer_page(self._state, vhost, begin, most)
+
+    def subscriber_page(
+        self, vhost: str | None, begin: ClientPlace, most: int, slow: bool
+    ) -> ClientPage[SubscriberOverview]:
+        """A page of exclusive queues that begins there."""
+        return client_lists.subscriber_page(self._state, vhost, begin, most, slow)
 
 
 def overview(node: Node) -> NodeView:

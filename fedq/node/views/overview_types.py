@@ -88,6 +88,9 @@ class NodeOverview:
     troubles: tuple[str, ...] = ()
     #: Since its start.
     failed_logins: int = 0
+    #: Messages that lengths of exclusive queues cost them, and owners that had to leave for them.
+    exclusive_dropped: int = 0
+    slow_closed: int = 0
     scrub: ScrubOverview = ScrubOverview()
     alarms: AlarmOverview = NO_ALARM
 
@@ -246,8 +249,30 @@ class ConsumerOverview:
     active: bool | None
 
 
+@dataclass(frozen=True, slots=True)
+class SubscriberOverview:
+    """An exclusive queue of this node, and what waits there for its owner."""
+
+    queue: QueueKey
+    connection: ConnectionId
+    user: str
+    ready: int
+    #: Of all its messages, in memory.
+    bytes_held: int
+    #: Messages that its length cost it.
+    dropped: int
+    consumers: int
+    #: Its owner's socket takes nothing more for now.
+    is_stuck: bool
+
+    @property
+    def is_slow(self) -> bool:
+        """Whether something waits, or was dropped."""
+        return self.ready > 0 or self.dropped > 0
+
+
 class ClientPlace(NamedTuple):
-    """Where a page of a list begins: at this connection, this channel, behind this consumer tag."""
+    """Where a page begins: at this connection, this channel, behind this consumer tag or queue."""
 
     connection: int = 0
     channel: int = 0
@@ -311,3 +336,8 @@ class Overview(Protocol):
         self, vhost: str | None, begin: ClientPlace, most: int
     ) -> ClientPage[ConsumerOverview]:
         """A page of at most so many consumers that begins there."""
+
+    def subscriber_page(
+        self, vhost: str | None, begin: ClientPlace, most: int, slow: bool
+    ) -> ClientPage[SubscriberOverview]:
+        """A page of at most so many exclusive queues that begins there; `slow`: of those alone."""

@@ -117,6 +117,11 @@ class _Limits(_Section):
     channel_max: Annotated[int, Field(ge=1, le=65_535)] = limits.CHANNELS_MAX
     consumer_max_per_channel: _Consumers = limits.CONSUMERS_PER_CHANNEL_MAX
     consumer_max_per_connection: _Consumers = limits.CONSUMERS_PER_CONNECTION_MAX
+    exclusive_queue_messages: Annotated[int, Field(ge=0, le=1 << 40)] = (
+        limits.EXCLUSIVE_QUEUE_MESSAGES_MAX
+    )
+    exclusive_queue_bytes: Annotated[int, Field(ge=0, le=1 << 50)] = 0
+    exclusive_queue_overflow: Literal["drop-head", "disconnect"] = "drop-head"
     disk_free_bytes: Annotated[int, Field(ge=0, le=1 << 60)] = limits.DISK_FREE_BYTES_MIN
     scrub_bytes_per_second: Annotated[int, Field(ge=0, le=1 << 40)] = limits.SCRUB_BYTES_PER_SECOND
 
@@ -190,6 +195,10 @@ def parse(
     return config
 
 
+def _plain(listener: _PlainListener | None) -> Listener | None:
+    return None if listener is None else Listener(listener.host, listener.port)
+
+
 def _convert(
     document: _Document, base: Path, file: Path | None, lines: Mapping[str, int]
 ) -> NodeConfig:
@@ -205,47 +214,47 @@ def _convert(
             allows_expired=files.allow_expired,
         )
 
-    def plain(listener: _PlainListener | None) -> Listener | None:
-        return None if listener is None else Listener(listener.host, listener.port)
-
     def secure(listener: _AmqpListener | None) -> Listener | None:
         if listener is None:
             return None
         return Listener(listener.host, listener.port, tls(listener.tls))
 
-    own = document.certificates
+    own, given = document.certificates, document.limits
     return NodeConfig(
         node=NodeId(document.node),
         data=base / document.data,
         amqp=tuple(one for each in document.amqp.listen if (one := secure(each)) is not None),
         amqp_address=document.amqp.advertise or "",
         peers={NodeId(name): address for name, address in document.peers.items()},
-        peer=plain(document.peer),
+        peer=_plain(document.peer),
         certificates=None
         if own is None
         else CertificateFiles(base / own.authority, base / own.certificate, base / own.key),
-        admin=plain(document.admin),
+        admin=_plain(document.admin),
         http=secure(document.http),
         metrics=secure(document.metrics),
         users={},
         password_files=tuple(
-            base / given.password_file
-            for given in document.users.values()
-            if isinstance(given, _PasswordFile)
+            base / password.password_file
+            for password in document.users.values()
+            if isinstance(password, _PasswordFile)
         ),
         has_plain_passwords=any(
-            isinstance(given, str) and given != user for user, given in document.users.items()
+            isinstance(word, str) and word != user for user, word in document.users.items()
         ),
         zone=document.zone,
-        connections_max=document.limits.connections,
-        logins_per_address=document.limits.logins_per_address,
-        fragment_threshold=document.limits.fragment_threshold,
-        memory_bytes_max=document.limits.memory_bytes,
-        channels_max=document.limits.channel_max,
-        consumers_per_channel_max=document.limits.consumer_max_per_channel,
-        consumers_per_connection_max=document.limits.consumer_max_per_connection,
-        disk_free_bytes_min=document.limits.disk_free_bytes,
-        scrub_bytes_per_second=document.limits.scrub_bytes_per_second,
+        connections_max=given.connections,
+        logins_per_address=given.logins_per_address,
+        fragment_threshold=given.fragment_threshold,
+        memory_bytes_max=given.memory_bytes,
+        channels_max=given.channel_max,
+        consumers_per_channel_max=given.consumer_max_per_channel,
+        consumers_per_connection_max=given.consumer_max_per_connection,
+        exclusive_queue_messages=given.exclusive_queue_messages,
+        exclusive_queue_bytes=given.exclusive_queue_bytes,
+        exclusive_queue_overflow=given.exclusive_queue_overflow,
+        disk_free_bytes_min=given.disk_free_bytes,
+        scrub_bytes_per_second=given.scrub_bytes_per_second,
         timing=Timing(**document.timing.model_dump()),
         file=file,
         lines=lines,

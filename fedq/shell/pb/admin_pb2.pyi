@@ -610,16 +610,50 @@ class Consumer(_message.Message):
     def __init__(self, node: _Optional[str] = ..., queue: _Optional[_Union[QueueName, _Mapping]] = ..., connection: _Optional[str] = ..., channel: _Optional[int] = ..., tag: _Optional[str] = ..., ack_required: _Optional[bool] = ..., prefetch_count: _Optional[int] = ..., active: _Optional[bool] = ..., priority: _Optional[int] = ...) -> None: ...
 
 class BrowseRequest(_message.Message):
-    __slots__ = ("vhost", "page_size", "page_token", "local")
+    __slots__ = ("vhost", "page_size", "page_token", "local", "slow")
     VHOST_FIELD_NUMBER: _ClassVar[int]
     PAGE_SIZE_FIELD_NUMBER: _ClassVar[int]
     PAGE_TOKEN_FIELD_NUMBER: _ClassVar[int]
     LOCAL_FIELD_NUMBER: _ClassVar[int]
+    SLOW_FIELD_NUMBER: _ClassVar[int]
     vhost: str
     page_size: int
     page_token: str
     local: bool
-    def __init__(self, vhost: _Optional[str] = ..., page_size: _Optional[int] = ..., page_token: _Optional[str] = ..., local: _Optional[bool] = ...) -> None: ...
+    slow: bool
+    def __init__(self, vhost: _Optional[str] = ..., page_size: _Optional[int] = ..., page_token: _Optional[str] = ..., local: _Optional[bool] = ..., slow: _Optional[bool] = ...) -> None: ...
+
+class Subscriber(_message.Message):
+    __slots__ = ("node", "queue", "connection", "user", "messages_ready", "bytes_held", "messages_dropped", "consumers", "stuck")
+    NODE_FIELD_NUMBER: _ClassVar[int]
+    QUEUE_FIELD_NUMBER: _ClassVar[int]
+    CONNECTION_FIELD_NUMBER: _ClassVar[int]
+    USER_FIELD_NUMBER: _ClassVar[int]
+    MESSAGES_READY_FIELD_NUMBER: _ClassVar[int]
+    BYTES_HELD_FIELD_NUMBER: _ClassVar[int]
+    MESSAGES_DROPPED_FIELD_NUMBER: _ClassVar[int]
+    CONSUMERS_FIELD_NUMBER: _ClassVar[int]
+    STUCK_FIELD_NUMBER: _ClassVar[int]
+    node: str
+    queue: QueueName
+    connection: str
+    user: str
+    messages_ready: int
+    bytes_held: int
+    messages_dropped: int
+    consumers: int
+    stuck: bool
+    def __init__(self, node: _Optional[str] = ..., queue: _Optional[_Union[QueueName, _Mapping]] = ..., connection: _Optional[str] = ..., user: _Optional[str] = ..., messages_ready: _Optional[int] = ..., bytes_held: _Optional[int] = ..., messages_dropped: _Optional[int] = ..., consumers: _Optional[int] = ..., stuck: _Optional[bool] = ...) -> None: ...
+
+class BrowseSubscribersReply(_message.Message):
+    __slots__ = ("subscribers", "next_page_token", "silent_members")
+    SUBSCRIBERS_FIELD_NUMBER: _ClassVar[int]
+    NEXT_PAGE_TOKEN_FIELD_NUMBER: _ClassVar[int]
+    SILENT_MEMBERS_FIELD_NUMBER: _ClassVar[int]
+    subscribers: _containers.RepeatedCompositeFieldContainer[Subscriber]
+    next_page_token: str
+    silent_members: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, subscribers: _Optional[_Iterable[_Union[Subscriber, _Mapping]]] = ..., next_page_token: _Optional[str] = ..., silent_members: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class BrowseConnectionsReply(_message.Message):
     __slots__ = ("connections", "next_page_token", "silent_members")

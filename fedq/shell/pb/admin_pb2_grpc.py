@@ -99,6 +99,11 @@ class AdminStub:
                 request_serializer=admin__pb2.BrowseRequest.SerializeToString,
                 response_deserializer=admin__pb2.BrowseConsumersReply.FromString,
                 _registered_method=True)
+        self.BrowseSubscribers = channel.unary_unary(
+                '/fedq.admin.v1.Admin/BrowseSubscribers',
+                request_serializer=admin__pb2.BrowseRequest.SerializeToString,
+                response_deserializer=admin__pb2.BrowseSubscribersReply.FromString,
+                _registered_method=True)
         self.CloseConnections = channel.unary_unary(
                 '/fedq.admin.v1.Admin/CloseConnections',
                 request_serializer=admin__pb2.CloseConnectionsRequest.SerializeToString,
@@ -323,6 +328,13 @@ class AdminServicer:
 
     def BrowseConsumers(self, request, context):
         """Missing associated documentation comment in .proto file."""
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def BrowseSubscribers(self, request, context):
+        """Exclusive queues with their owners, and what waits for these.
+        """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
@@ -578,6 +590,11 @@ def add_AdminServicer_to_server(servicer, server):
                     servicer.BrowseConsumers,
                     request_deserializer=admin__pb2.BrowseRequest.FromString,
                     response_serializer=admin__pb2.BrowseConsumersReply.SerializeToString,
+            ),
+            'BrowseSubscribers': grpc.unary_unary_rpc_method_handler(
+                    servicer.BrowseSubscribers,
+                    request_deserializer=admin__pb2.BrowseRequest.FromString,
+                    response_serializer=admin__pb2.BrowseSubscribersReply.SerializeToString,
             ),
             'CloseConnections': grpc.unary_unary_rpc_method_handler(
                     servicer.CloseConnections,
@@ -1061,6 +1078,33 @@ class Admin:
             '/fedq.admin.v1.Admin/BrowseConsumers',
             admin__pb2.BrowseRequest.SerializeToString,
             admin__pb2.BrowseConsumersReply.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def BrowseSubscribers(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/fedq.admin.v1.Admin/BrowseSubscribers',
+            admin__pb2.BrowseRequest.SerializeToString,
+            admin__pb2.BrowseSubscribersReply.FromString,
             options,
             channel_credentials,
             insecure,

@@ -46,6 +46,7 @@ from fedq.node.views.overview_types import (
     NamedReaderOverview,
     NodeOverview,
     QueueOverview,
+    SubscriberOverview,
 )
 from fedq.node.views.storage_types import CopyOverview
 from fedq.shell.turn_times import TurnTimes
@@ -73,6 +74,7 @@ class HandFilled:
     clients: list[ConnectionOverview] = field(default_factory=list)
     channels: list[ChannelOverview] = field(default_factory=list)
     consuming: list[ConsumerOverview] = field(default_factory=list)
+    subscribing: list[SubscriberOverview] = field(default_factory=list)
     #: What clients were to be told, and which ones.
     closed: list[tuple[int | None, str | None, str | None, str]] = field(default_factory=list)
 
@@ -128,6 +130,18 @@ class HandFilled:
             ClientPlace(each.connection, each.channel, each.tag): each
             for each in self.consuming
             if vhost in (None, each.queue.vhost)
+        }
+        later = sorted(place for place in places if place > begin)
+        found = [places[place] for place in later[:most]]
+        return ClientPage(found, later[most - 1] if len(later) > most else None)
+
+    def subscriber_page(
+        self, vhost: str | None, begin: ClientPlace, most: int, slow: bool
+    ) -> ClientPage[SubscriberOverview]:
+        places = {
+            ClientPlace(each.connection, 0, each.queue.name): each
+            for each in self.subscribing
+            if vhost in (None, each.queue.vhost) and (each.is_slow or not slow)
         }
         later = sorted(place for place in places if place > begin)
         found = [places[place] for place in later[:most]]
@@ -242,6 +256,16 @@ def a_consumer(
     """A consumer on channel 1 with a prefetch count."""
     key = QueueKey(vhost, queue)
     return ConsumerOverview(key, ConnectionId(connection), 1, tag, False, 5, 0, active)
+
+
+def a_subscriber(
+    connection: int, queue: str, vhost: str = "/", ready: int = 0, dropped: int = 0
+) -> SubscriberOverview:
+    """An exclusive queue with a consumer."""
+    return SubscriberOverview(
+        QueueKey(vhost, queue), ConnectionId(connection), "guest", ready, 100 * ready, dropped, 1,
+        ready > 0,
+    )  # fmt: skip
 
 
 def set_member(cluster: dict[str, HandFilled], name: str, **changes: Any) -> None:

@@ -22,6 +22,7 @@ from tests.unit.admin.served import (
     a_connection,
     a_consumer,
     a_member,
+    a_subscriber,
     add_queue,
     served,
     set_member,
@@ -84,6 +85,32 @@ def test_what_comes_and_goes_between_two_pages_hides_nobody() -> None:
         second = stub.BrowseConsumers(request, timeout=5)
     assert [one.tag for one in first.consumers] == ["a", "b"]
     assert [one.tag for one in second.consumers] == ["bb", "c"]
+
+
+@pytest.mark.parametrize("size", [1, 500])
+def test_subscribers_of_all_members_are_listed_or_the_slow_ones_alone(size: int) -> None:
+    cluster = clients()
+    cluster["n1"].subscribing = [a_subscriber(1, "a"), a_subscriber(1, "b", ready=3)]
+    cluster["n3"].subscribing = [a_subscriber(9, "c", "shop", dropped=7), a_subscriber(9, "d")]
+    with served(cluster) as servers, asking(servers, "n2") as stub:
+        everybody = [
+            one for page in pages(stub.BrowseSubscribers, size) for one in page.subscribers
+        ]
+        request = pb.BrowseRequest(slow=True, page_size=size)
+        slow: list[pb.Subscriber] = []
+        while True:
+            page = stub.BrowseSubscribers(request, timeout=5)
+            slow += page.subscribers
+            if not page.next_page_token:
+                break
+            request.page_token = page.next_page_token
+    assert [(one.node, one.queue.name) for one in everybody] == [
+        ("n1", "a"), ("n1", "b"), ("n3", "c"), ("n3", "d"),
+    ]  # fmt: skip
+    assert [(one.queue.name, one.messages_ready, one.messages_dropped) for one in slow] == [
+        ("b", 3, 0), ("c", 0, 7),
+    ]  # fmt: skip
+    assert (slow[0].connection, slow[0].stuck, slow[0].bytes_held) == ("n1.1.1", True, 300)
 
 
 def test_a_silent_member_is_named_and_passed_over() -> None:

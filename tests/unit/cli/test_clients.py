@@ -9,6 +9,7 @@ from tests.unit.admin.served import (
     a_cluster,
     a_connection,
     a_consumer,
+    a_subscriber,
     served,
 )
 from tests.unit.cli.command import Outcome, fedq
@@ -77,6 +78,21 @@ def test_consumers_are_listed_in_rabbitmqs_columns() -> None:
     }  # fmt: skip
     assert (second["ack_required"], second["active"], second["arguments"]) == (False, None, {})
     assert table[1] == ["/", "jobs", "n1.1.1", "(1)", "b", "no", "5", "?", "{}"]
+
+
+def test_subscribers_are_listed_and_the_slow_ones_alone_where_that_is_asked() -> None:
+    cluster = a_cluster()
+    cluster["n1"].subscribing = [a_subscriber(1, "a"), a_subscriber(1, "b", ready=3, dropped=7)]
+    with served(cluster) as servers:
+        value = run(servers, "subscriber", "list", "--json").value
+        slow = run(servers, "subscriber", "list", "--slow").rows("VHOST")
+    assert [each["queue_name"] for each in value["subscribers"]] == ["a", "b"]
+    assert value["subscribers"][1] == {
+        "vhost": "/", "queue_name": "b", "node": "n1", "connection": "n1.1.1", "user": "guest",
+        "messages_ready": 3, "bytes_held": 300, "messages_dropped": 7, "consumers": 1,
+        "stuck": True,
+    }  # fmt: skip
+    assert slow == [["/", "b", "n1.1.1", "guest", "3", "300", "7", "1", "yes"]]
 
 
 def test_many_are_listed_page_by_page_and_each_once() -> None:

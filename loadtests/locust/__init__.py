@@ -1,0 +1,1 @@
+"""Load tests with Locust: subscribers by the thousand, and a verdict on what they got."""
