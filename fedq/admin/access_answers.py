@@ -90,10 +90,9 @@ class AccessAnswers:
         keys = [(name,) for name in self._overview.vhosts()]
         page = page_of(keys, request.page_size, request.page_token)
         reply = pb.ListVhostsReply(next_page_token=page.next_token)
-        for (name,) in page.keys:
-            one = self._overview.vhost(name)
+        for one in self._overview.counted([name for (name,) in page.keys]):
             reply.vhosts.append(
-                pb.Vhost(name=name, exchanges=one.exchanges, queues=one.queues, users=one.users)
+                pb.Vhost(name=one.name, exchanges=one.exchanges, queues=one.queues, users=one.users)
             )
         return reply
 

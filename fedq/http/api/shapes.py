@@ -15,6 +15,7 @@ import orjson
 from fedq.http.serving.exchange import Row
 from fedq.shell.config.values import split_address
 from fedq.shell.pb import admin_pb2 as pb
+from fedq.wiring.cluster_map.records import Grant, GrantKey
 
 _DESCRIPTION: Final = "AMQP {} exchange, as per the AMQP specification"
 EXCHANGE_TYPES: Final = ("direct", "fanout", "headers", "topic")
@@ -114,19 +115,6 @@ def binding(each: pb.Binding) -> Row:
     }
 
 
-def default_binding(vhost: str, name: str) -> Row:
-    """The binding that every queue has to the default exchange."""
-    return {
-        "source": "",
-        "vhost": vhost,
-        "destination": name,
-        "destination_type": "queue",
-        "routing_key": name,
-        "arguments": {},
-        "properties_key": properties_key(name, {}),
-    }
-
-
 def _address(text: str) -> tuple[str, int]:
     try:
         return split_address(text)
@@ -206,14 +194,14 @@ def user(name: str, tags: tuple[str, ...] | list[str], limits: Row) -> Row:
     return {"name": name, "tags": list(tags), "limits": limits}
 
 
-def permission(each: pb.Permissions) -> Row:
+def permission(key: GrantKey, grant: Grant) -> Row:
     """What a user may do in a virtual host."""
     return {
-        "user": each.user,
-        "vhost": each.vhost,
-        "configure": each.configure,
-        "write": each.write,
-        "read": each.read,
+        "user": key.user,
+        "vhost": key.vhost,
+        "configure": grant.configure,
+        "write": grant.write,
+        "read": grant.read,
     }
 
 
@@ -251,8 +239,3 @@ def node(each: pb.Member) -> Row:
     if alarms.HasField("disk_free_bytes"):
         row["disk_free"] = alarms.disk_free_bytes
     return row
-
-
-def limits_of(each: pb.Limits) -> Row:
-    """The limits of a virtual host, or a user."""
-    return {limit.name: limit.value for limit in each.limits}
