@@ -10,6 +10,8 @@ from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from typing import Protocol, TypeAlias, TypeVar
 
+from fedq.admin.access_answers import permissions_message
+from fedq.admin.rows import exchange_row, permission_row
 from fedq.admin.topology import binding_message, exchange_message
 from fedq.core.ids import QueueKey
 from fedq.http.api import shapes
@@ -98,7 +100,7 @@ async def exchanges(call: Call, vhost: str | None) -> Listing[Named]:
 
 def _exchange(named: Named) -> Row:
     vhost, name, exchange = named
-    return shapes.exchange(exchange_message(QueueKey(vhost, name), exchange))
+    return exchange_row(exchange_message(QueueKey(vhost, name), exchange))
 
 
 async def exchange(call: Call, name: str) -> Row:
@@ -239,7 +241,7 @@ async def permissions(call: Call, user: str | None = None, vhost: str | None = N
     found: list[Row] = []
     async for part in slices(keys, HTTP_ROWS_AT_ONCE):
         found += [
-            shapes.permission(key, grant)
+            permission_row(permissions_message(key, grant))
             for key, grant in await call.node.look(partial(access.grants_of, part))
         ]
     return found
