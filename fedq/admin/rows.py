@@ -4,7 +4,7 @@ In: a message. Out: the part of its row that the command line (`--json`) and the
 common; each adds what is its own. Names here are a promise to scripts.
 """
 
-from typing import Any, TypeAlias
+from typing import Any, Final, TypeAlias
 
 import orjson
 
@@ -12,6 +12,15 @@ from fedq.shell.config.values import split_address
 from fedq.shell.pb import admin_pb2 as pb
 
 Row: TypeAlias = dict[str, Any]
+
+FRAGMENT_STATES: Final = {
+    pb.FRAGMENT_STATE_SERVING: "serving",
+    pb.FRAGMENT_STATE_CATCHING_UP: "catching up",
+    pb.FRAGMENT_STATE_UNAVAILABLE: "unavailable",
+    pb.FRAGMENT_STATE_UNKNOWN: "unknown",
+}
+#: A word of a newer node that this version does not know.
+OTHER: Final = "unknown"
 
 
 def arguments_of(text: str) -> Row:

@@ -6,6 +6,8 @@ Unknown figures are null. States are the words that the tables show.
 from typing import Any, Final
 
 from fedq.admin.rows import (
+    FRAGMENT_STATES,
+    OTHER,
     arguments_of,
     channel_name,
     channel_row,
@@ -26,12 +28,6 @@ ROLES = {
     pb.RAFT_ROLE_FOLLOWER: "follower",
     pb.RAFT_ROLE_LOOKING: "looking",
 }
-FRAGMENT_STATES = {
-    pb.FRAGMENT_STATE_SERVING: "serving",
-    pb.FRAGMENT_STATE_CATCHING_UP: "catching up",
-    pb.FRAGMENT_STATE_UNAVAILABLE: "unavailable",
-    pb.FRAGMENT_STATE_UNKNOWN: "unknown",
-}
 COPY_ROLES = {
     pb.COPY_ROLE_PRIMARY: "primary",
     pb.COPY_ROLE_BACKUP: "backup",
@@ -42,8 +38,6 @@ STORED: Final = (
     "messages_on_disk_alone", "memory_bytes", "on_disk_alone_bytes", "journal_bytes",
     "scratch_bytes", "reading_bytes", "at_hand_bytes",
 )  # fmt: skip
-#: A word of a newer node that this version does not know.
-OTHER = "unknown"
 
 
 def member_form(member: pb.Member) -> Form:

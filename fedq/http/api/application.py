@@ -1,4 +1,4 @@
-"""The API: from a request to its answer.
+"""The API, and the page beside it: from a request to its answer.
 
 Order: the path, the method, the login, the right, the virtual host, and then whatever is asked for.
 So strangers learn which paths there are, which is no secret, and nothing else.
@@ -14,6 +14,7 @@ from fedq.http.api.call import Call, Served, check_right, check_vhost, user_of
 from fedq.http.api.routing import Router, allowed, handler_of
 from fedq.http.api.table import ROUTES
 from fedq.http.api.totals import Totals
+from fedq.http.page.files import Files
 from fedq.http.questions import NodeLoop
 from fedq.http.refusal import not_allowed, refusal_of
 from fedq.http.serving.exchange import Answer, Request
@@ -26,7 +27,7 @@ class ApiApplication:
     """RabbitMQ's management API for one node. Belongs to one event loop."""
 
     __slots__ = (
-        "_brokers", "_failed_logins", "_logins", "_node", "_router", "_served", "_totals",
+        "_brokers", "_failed_logins", "_files", "_logins", "_node", "_router", "_served", "_totals",
     )  # fmt: skip
 
     def __init__(self, node: NodeLoop, served: Served) -> None:
@@ -35,11 +36,14 @@ class ApiApplication:
         self._logins = served.logins()
         self._brokers = Brokers(served.config, served.ports)
         self._router = Router(ROUTES)
+        self._files = Files()
         self._totals = Totals(node, served.overview, served.answers.cluster)
         self._failed_logins = RareLines(logger, asyncio.get_running_loop().time)
 
     async def __call__(self, request: Request) -> Answer:
         """Answers a request."""
+        if request.segments[0] != "api":
+            return self._files.answer(request)
         route, places = self._router.find(request.segments)
         if request.method == "OPTIONS":
             return Answer(headers=(("allow", allowed(route)),))

@@ -21,7 +21,7 @@ from fedq.core.errors import ACCESS_REFUSED, NOT_ALLOWED, NOT_FOUND, ConnectionV
 from fedq.core.limits import HTTP_CLIENTS_MAX
 from fedq.http.bounds import HTTP_AMQP_S, HTTP_LONG_TABLES_MAX
 from fedq.http.refusal import HttpRefusal, bad_request, not_allowed, unavailable
-from fedq.shell.config.values import NodeConfig, is_wildcard
+from fedq.shell.config.values import Listener, NodeConfig, is_wildcard
 
 _READ_BYTES: Final = 65_536
 _NO_LISTENER: Final = (
@@ -45,7 +45,7 @@ class Message(NamedTuple):
 class Brokers:
     """Connections to this node's own AMQP listener. Belongs to one event loop."""
 
-    __slots__ = ("_config", "_ports", "_room", "changes", "long_tables")
+    __slots__ = ("_config", "_ports", "_room", "changes", "imports", "long_tables")
 
     def __init__(self, config: NodeConfig, ports: Mapping[str, int]) -> None:
         self._config = config
@@ -54,6 +54,7 @@ class Brokers:
         #: For who has a long body as JSON, and for who reads something to change a part of it.
         self.long_tables = asyncio.Semaphore(HTTP_LONG_TABLES_MAX)
         self.changes = asyncio.Lock()
+        self.imports = asyncio.Lock()
 
     @asynccontextmanager
     async def open(self, user: str, password: str, vhost: str) -> AsyncIterator["Broker"]:
@@ -72,25 +73,30 @@ class Brokers:
             except (OSError, EOFError, TimeoutError, ConnectionViolation) as error:
                 raise unavailable(_LOST) from error
 
-    async def _connect(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+    def check(self) -> None:
+        """Raises `HttpRefusal` if no listener of the node takes passwords."""
+        self._listener()
+
+    def _listener(self) -> tuple[str, Listener]:
         for key, listener in self._config.client_listeners:
             tls = listener.tls
             takes_passwords = tls is None or tls.authority is None or not tls.certificate_required
-            if not key.startswith("amqp") or not takes_passwords:
-                continue
-            host = listener.host
-            if is_wildcard(host):
-                host = "::1" if ":" in host else "127.0.0.1"
-            context = None
-            if tls is not None:
-                # The other end is this process, whatever its certificate calls it.
-                context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-                context.check_hostname = False
-                context.verify_mode = ssl.CERT_NONE
-            return await asyncio.open_connection(
-                host, self._ports.get(key, listener.port), ssl=context
-            )
+            if key.startswith("amqp") and takes_passwords:
+                return key, listener
         raise unavailable(_NO_LISTENER)
+
+    async def _connect(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+        key, listener = self._listener()
+        host = listener.host
+        if is_wildcard(host):
+            host = "::1" if ":" in host else "127.0.0.1"
+        context = None
+        if listener.tls is not None:
+            # The other end is this process, whatever its certificate calls it.
+            context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+            context.check_hostname = False
+            context.verify_mode = ssl.CERT_NONE
+        return await asyncio.open_connection(host, self._ports.get(key, listener.port), ssl=context)
 
 
 class Broker:
@@ -106,22 +112,22 @@ class Broker:
     async def shake_hands(self, user: str, password: str, vhost: str) -> None:
         """Logs in and opens the channel."""
         self._writer.write(HELLO)
-        await self._expect(m.ConnectionStart)
+        await self.expect(m.ConnectionStart)
         self._writer.write(self._side.proof(user, password))
-        tune = await self._expect(m.ConnectionTune)
+        tune = await self.expect(m.ConnectionTune)
         self._writer.write(self._side.opening(tune, vhost))
-        await self._expect(m.ConnectionOpenOk)
-        await self._expect(m.ChannelOpenOk)
+        await self.expect(m.ConnectionOpenOk)
+        await self.expect(m.ChannelOpenOk)
 
     async def say_goodbye(self) -> None:
         """Closes the connection; what was told before has arrived then."""
         self._writer.write(GOODBYE)
-        await self._expect(m.ConnectionCloseOk)
+        await self.expect(m.ConnectionCloseOk)
 
     async def call(self, request: m.Method, answer: type[Reply]) -> Reply:
         """The answer to a request."""
         self.tell(request)
-        return await self._expect(answer)
+        return await self.expect(answer)
 
     def tell(self, method: m.Method) -> None:
         """Sends a method; of one without an answer, what closes the connection is heard behind."""
@@ -162,7 +168,8 @@ class Broker:
                 # A queue that is full refuses what it is sent.
                 return False
 
-    async def _expect(self, kind: type[Reply]) -> Reply:
+    async def expect(self, kind: type[Reply]) -> Reply:
+        """The answer to what was told before; raises `HttpRefusal` for any other."""
         method = (await self._next()).method
         if not isinstance(method, kind):
             raise unavailable(_LOST)

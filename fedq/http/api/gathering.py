@@ -196,7 +196,7 @@ async def vhosts(call: Call) -> list[Row]:
     states = {
         member.node: "running" if member.state.value == "up" else "down" for member in members
     }
-    sums = await call.totals.by_vhost()
+    sums = await call.totals.sums.get()
     return [
         {
             "name": name, "tracing": name in firehose, "cluster_state": states, "description": "",

@@ -43,7 +43,7 @@ async def overview(call: Call) -> Answer:
         "exchanges": len((await gathering.exchanges(call, None)).things),
         "queues": len((await gathering.queues(call, None)).things),
     }
-    sums = await call.totals.by_vhost()
+    sums = await call.totals.sums.get()
     totals = sum_of(row for vhost, row in sums.items() if call.may_see(vhost))
     node, _ = await call.node.look(call.served.overview.process)
     found: Row = {
@@ -114,6 +114,19 @@ async def nothing(call: Call) -> Answer:
     return await _list(call, [])
 
 
+async def status(call: Call) -> Answer:
+    """The cluster at a glance, with what is wrong: fedq's own."""
+    found = await call.totals.status.get()
+    return json_answer(
+        {
+            "node": found.node, "leader": found.leader or None, "problems": list(found.problems),
+            "queues": found.queues, "fragments": found.fragments,
+            "fragments_unavailable": found.fragments_unavailable,
+            "fragments_short": found.fragments_short, "moves": found.moves,
+        }
+    )  # fmt: skip
+
+
 # --- clients --------------------------------------------------------------------------------------
 
 
@@ -164,12 +177,14 @@ async def queues(call: Call) -> Answer:
 
 
 async def queue_row(call: Call) -> Row:
-    """The queue of the path; raises `HttpRefusal` 404."""
+    """The queue of the path, with its fragments; raises `HttpRefusal` 404."""
     request = pb.ShowQueueRequest(vhost=call.vhost, name=call.name)
     if not call.name:
         raise not_there()
     found = await call.ask(lambda: call.served.answers.cluster.show_queue(request, ASK_S))
-    return shapes.queue(found)
+    return shapes.queue(found) | {
+        "fedq_fragment_details": [shapes.fragment(each) for each in found.fragments]
+    }
 
 
 async def queue(call: Call) -> Answer:

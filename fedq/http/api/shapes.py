@@ -13,6 +13,8 @@ from urllib.parse import quote_plus
 import orjson
 
 from fedq.admin.rows import (
+    FRAGMENT_STATES,
+    OTHER,
     arguments_of,
     channel_name,
     channel_row,
@@ -76,6 +78,21 @@ def queue(each: pb.Queue) -> Row:
     if each.HasField("consumers"):
         row["consumers"] = each.consumers
     return row
+
+
+def fragment(each: pb.Fragment) -> Row:
+    """A fragment of a queue, where it is and what it holds."""
+    is_known = each.HasField("ready")
+    return {
+        "fragment": each.fragment,
+        "state": FRAGMENT_STATES.get(each.state, OTHER),
+        "primary": each.primary,
+        "backups": list(each.backups),
+        "in_sync": list(each.in_sync),
+        "ready": each.ready if is_known else None,
+        "unacknowledged": each.unacknowledged if is_known else None,
+        "bytes": each.bytes if is_known else None,
+    }
 
 
 def properties_key(routing_key: str, arguments: Row) -> str:
