@@ -115,6 +115,6 @@ class Page:
         self.wait(lambda: not self.find("dialog"))
 
     def complaints(self) -> list[str]:
-        """What the browser complained of, but for refused logins."""
+        """What the browser complained of, but for answers that refuse something."""
         said = [str(each["message"]) for each in self.driver.get_log("browser")]
-        return [each for each in said if "401" not in each]
+        return [each for each in said if "Failed to load resource" not in each]

@@ -27,7 +27,7 @@ UrlOption = Annotated[
         "--url",
         metavar="URL",
         envvar="FEDQ_HTTP_URL",
-        help="http://user:password@host:port of a node's HTTP API, or https:// with --ca.",
+        help="http://user:password@127.0.0.1:15672 of a node's HTTP API, or https:// with --ca.",
     ),
 ]
 VhostOption = Annotated[

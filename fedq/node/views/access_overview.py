@@ -78,7 +78,7 @@ class AccessOverview(Protocol):
         """The grant of a key that `grants` gave."""
 
     def grants_of(self, keys: Sequence[GrantKey]) -> Sequence[tuple[GrantKey, Grant]]:
-        """Those of the grants of some keys that are still there."""
+        """The grants of some keys, as far as they are still there."""
 
     def vhosts_of(self, user: str) -> Sequence[str]:
         """The virtual hosts in which the user has permissions."""

@@ -61,7 +61,8 @@ export function listing(caption, api, columns) {
         return update();
       }
       if (refused.status !== 400) throw refused;
-      wrong.textContent = refused.message;
+      wrong.textContent = wanted.name && wanted.regex
+        ? `${refused.message} (is the regular expression complete?)` : refused.message;
       return undefined;
     }
     wrong.textContent = "";

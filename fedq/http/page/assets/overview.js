@@ -41,22 +41,21 @@ async function seen(path) {
   }
 }
 
-// Each trouble with what to do about it.
+// Each trouble, and behind its colon what that means and what to do about it.
 export function wrong(status, nodes) {
-  const found = status.problems.map((each) => [each, advice(each)]);
+  const found = status.problems.map((each) => {
+    const at = each.indexOf(": ");
+    return at < 0 ? [each, ""] : [each.slice(0, at), each.slice(at + 2)];
+  });
   for (const node of nodes) {
     if (node.mem_alarm) {
-      found.push([`${node.name} is out of memory: publishers wait`,
-        "Let consumers catch up, or delete or bound long queues; limits.memory_bytes is its bound."]);
+      found.push([`${node.name} holds as much in memory as it may`, "publishers wait; let "
+        + "consumers catch up, delete or bound long queues, or raise limits.memory_bytes"]);
     }
     if (node.disk_free_alarm) {
-      found.push([`${node.name} is short of disk: publishers wait`,
-        "Make room on the volume of its data directory; it goes on by itself."]);
+      found.push([`${node.name} is short of disk`,
+        "publishers wait; make room on the volume of its data directory, and it goes on by itself"]);
     }
-  }
-  if (status.fragments_short) {
-    found.push([`${count(status.fragments_short)} parts of queues have fewer copies than wanted`,
-      "Bring back the nodes that are down; copies fill up by themselves. See the queues' pages."]);
   }
   if (!found.length) {
     return h("section", { class: "box fine" }, "Nothing is wrong: all nodes serve, and all queues "
@@ -64,18 +63,7 @@ export function wrong(status, nodes) {
   }
   return h("section", { class: "box trouble", role: "alert" }, h("h3", {}, "What is wrong"),
     h("ul", {}, found.map(([what, todo]) => h("li", {}, h("strong", {}, what),
-      todo ? h("div", { class: "quiet" }, todo) : null))));
-}
-
-function advice(problem) {
-  if (/ is down/.test(problem)) {
-    return "Start it again with its data directory; its log says why it ended (fedq log).";
-  }
-  if (/majority|leader/.test(problem)) {
-    return "More than half of the nodes have to run and reach each other; look at the network.";
-  }
-  if (/unavailable/.test(problem)) return "Start the node that holds the only copy.";
-  return "`fedq cluster status` says more; OPERATING in the documents says what to do.";
+      todo ? h("div", {}, todo) : null))));
 }
 
 function member(node) {
