@@ -46,6 +46,7 @@ from fedq.wiring.cluster_map.passwords import (
     refuse_password,
     verify,
 )
+from fedq.wiring.cluster_map.records import Grant, GrantKey
 
 #: Has an operation proposed; the second argument hears the result once, on this event loop.
 Ask: TypeAlias = Callable[[Operation, Callable[[Result], None]], None]
@@ -90,10 +91,9 @@ class AccessAnswers:
         keys = [(name,) for name in self._overview.vhosts()]
         page = page_of(keys, request.page_size, request.page_token)
         reply = pb.ListVhostsReply(next_page_token=page.next_token)
-        for (name,) in page.keys:
-            one = self._overview.vhost(name)
+        for one in self._overview.counted([name for (name,) in page.keys]):
             reply.vhosts.append(
-                pb.Vhost(name=name, exchanges=one.exchanges, queues=one.queues, users=one.users)
+                pb.Vhost(name=one.name, exchanges=one.exchanges, queues=one.queues, users=one.users)
             )
         return reply
 
@@ -238,16 +238,7 @@ class AccessAnswers:
         page = page_of(found, request.page_size, request.page_token)
         reply = pb.ListPermissionsReply(next_page_token=page.next_token)
         for key in page.keys:
-            grant = self._overview.grant(key)
-            reply.permissions.append(
-                pb.Permissions(
-                    user=key.user,
-                    vhost=key.vhost,
-                    configure=grant.configure,
-                    write=grant.write,
-                    read=grant.read,
-                )
-            )
+            reply.permissions.append(permissions_message(key, self._overview.grant(key)))
         return reply
 
     # --- changing ---------------------------------------------------------------------------------
@@ -271,6 +262,17 @@ class AccessAnswers:
         if isinstance(result, Refused):
             raise refusal_of(result)
         return bool(result.value)
+
+
+def permissions_message(key: GrantKey, grant: Grant) -> pb.Permissions:
+    """A grant of the map, as the admin service tells of it."""
+    return pb.Permissions(
+        user=key.user,
+        vhost=key.vhost,
+        configure=grant.configure,
+        write=grant.write,
+        read=grant.read,
+    )
 
 
 def refusal_of(refused: Refused) -> AdminError:

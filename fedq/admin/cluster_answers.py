@@ -89,7 +89,7 @@ class ClusterAnswers:
             request.page_token,
         )
         return pb.ListQueuesReply(
-            queues=await self._merged(page.keys, timeout_s), next_page_token=page.next_token
+            queues=await self.queues(page.keys, timeout_s), next_page_token=page.next_token
         )
 
     async def show_queue(self, request: pb.ShowQueueRequest, timeout_s: float) -> pb.Queue:
@@ -97,7 +97,7 @@ class ClusterAnswers:
         if not request.name:
             raise invalid("name is empty; give the name of a shared queue")
         key = QueueKey(request.vhost or DEFAULT_VHOST, request.name)
-        merged = await self._merged([key], timeout_s)
+        merged = await self.queues([key], timeout_s)
         if merged:
             return merged[0]
         missing = f"no shared queue '{key.name}' in vhost '{key.vhost}'"
@@ -106,7 +106,7 @@ class ClusterAnswers:
             raise unavailable(f"{missing} is known here, but {stale}")
         raise not_found(f"{missing}; `fedq queue list` shows those there are")
 
-    async def _merged(self, keys: Sequence[QueueKey], timeout_s: float) -> list[pb.Queue]:
+    async def queues(self, keys: Sequence[QueueKey], timeout_s: float) -> list[pb.Queue]:
         """The queues that exist among `keys`, each put together from all members' answers."""
         keys = [key for key in keys if self._overview.queue(key) is not None]
         if not keys:

@@ -24,7 +24,9 @@ async def list_exchanges(
 ) -> pb.ListExchangesReply:
     """A page of exchanges."""
     found, token = await asyncio.to_thread(_page, iter(exchanges), request)
-    return pb.ListExchangesReply(exchanges=map(_exchange, found), next_page_token=token)
+    return pb.ListExchangesReply(
+        exchanges=[exchange_message(*each) for each in found], next_page_token=token
+    )
 
 
 async def list_bindings(
@@ -32,7 +34,9 @@ async def list_bindings(
 ) -> pb.ListBindingsReply:
     """A page of bindings."""
     found, token = await asyncio.to_thread(_page, map(_keyed, bindings), request)
-    return pb.ListBindingsReply(bindings=map(_binding, found), next_page_token=token)
+    return pb.ListBindingsReply(
+        bindings=[binding_message(binding) for _, binding in found], next_page_token=token
+    )
 
 
 def _page(
@@ -46,8 +50,8 @@ def _page(
     return [(key, known[key]) for key in page.keys], page.next_token
 
 
-def _exchange(found: tuple[QueueKey, Exchange]) -> pb.Exchange:
-    key, exchange = found
+def exchange_message(key: QueueKey, exchange: Exchange) -> pb.Exchange:
+    """An exchange of the map, as the admin service tells of it."""
     return pb.Exchange(
         vhost=key.vhost,
         name=key.name,
@@ -59,8 +63,8 @@ def _exchange(found: tuple[QueueKey, Exchange]) -> pb.Exchange:
     )
 
 
-def _binding(found: tuple[QueueKey, Binding]) -> pb.Binding:
-    _, binding = found
+def binding_message(binding: Binding) -> pb.Binding:
+    """A binding of the map, as the admin service tells of it."""
     return pb.Binding(
         vhost=binding.vhost,
         source_name=binding.source,

@@ -12,7 +12,17 @@ import typer
 
 from fedq import __version__
 from fedq.cli.bench import bench
-from fedq.cli.cluster import clients, cluster, permission, queue, topology, trace, user, vhost
+from fedq.cli.cluster import (
+    clients,
+    cluster,
+    definitions,
+    permission,
+    queue,
+    topology,
+    trace,
+    user,
+    vhost,
+)
 from fedq.cli.node import certs, config, node, store
 from fedq.cli.pipeline import pipeline
 from fedq.cli.terminal.options import JsonOption
@@ -43,6 +53,7 @@ app.add_typer(user.app, name="user")
 app.add_typer(vhost.app, name="vhost")
 app.add_typer(trace.app, name="trace")
 app.add_typer(permission.app, name="permission")
+app.add_typer(definitions.app, name="definitions")
 app.add_typer(certs.app, name="certs")
 app.add_typer(config.app, name="config")
 app.add_typer(store.app, name="store")

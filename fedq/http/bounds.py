@@ -33,9 +33,19 @@ HTTP_CLIENTS_AT_ONCE: Final = 100
 HTTP_ROWS_AT_ONCE: Final = 500
 #: Rows of one list; whoever has more asks for pages.
 HTTP_ROWS_MAX: Final = 50_000
+#: Rows that are all gathered because they are sorted by a figure.
+HTTP_ROWS_SORTED_MAX: Final = 10_000
+#: What a pattern for names may take of the thread's processor time.
+HTTP_MATCHING_MS: Final = 2_000
+#: Changes of the cluster map that are under way; without a quorum each waits long.
+HTTP_CHANGES_MAX: Final = 2
+#: How long sums of messages stand: so long at least, and in proportion to what they took.
+HTTP_TOTALS_FRESH_S: Final = 1.0
+HTTP_TOTALS_FRESH_TIMES: Final = 3
 #: Objects of a kind on the page of metrics by object.
 METRIC_OBJECTS_MAX: Final = 20_000
-#: How long a page of metrics stands.
+#: How long a page of metrics stands: so long at least, and in proportion to what it took.
 METRICS_FRESH_S: Final = 1.0
+METRICS_FRESH_TIMES: Final = 3
 #: Fragments, queues and the like that one turn looks at for metrics.
 METRICS_PER_TURN: Final = 500

@@ -3,7 +3,8 @@
 In: something to await there. Out: its result here, or `HttpRefusal`. A few are under way at a time,
 the others wait here, where they cost the node nothing. And they are paced: for what questions took
 of the node's thread none begins for three times as long. So a quarter of its time is theirs at
-most, however many tools ask, and how often.
+most, however many tools ask, and how often. Changes of the cluster map have places of their own:
+without a quorum each of them waits long, and questions go on.
 """
 
 import asyncio
@@ -12,7 +13,12 @@ from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
 from fedq.admin.refusal import AdminError
-from fedq.http.bounds import HTTP_NODE_PAUSE_MS, HTTP_NODE_PERCENT, HTTP_QUESTIONS_MAX
+from fedq.http.bounds import (
+    HTTP_CHANGES_MAX,
+    HTTP_NODE_PAUSE_MS,
+    HTTP_NODE_PERCENT,
+    HTTP_QUESTIONS_MAX,
+)
 from fedq.http.refusal import refusal_of, unavailable
 
 Result = TypeVar("Result")
@@ -21,17 +27,27 @@ Result = TypeVar("Result")
 class NodeLoop:
     """The event loop of the node, as the thread of HTTP asks it. Belongs to that thread's loop."""
 
-    __slots__ = ("_free_at_s", "_node", "_room")
+    __slots__ = ("_changes", "_free_at_s", "_node", "_room")
 
     def __init__(self, node: asyncio.AbstractEventLoop) -> None:
         self._node = node
         #: When the next question may begin; the node's thread sets it, and this one reads it.
         self._free_at_s = 0.0
         self._room = asyncio.Semaphore(HTTP_QUESTIONS_MAX)
+        self._changes = asyncio.Semaphore(HTTP_CHANGES_MAX)
 
     async def ask(self, question: Callable[[], Awaitable[Result]]) -> Result:
         """The answer; `question` is called on the node's loop, between two of its turns."""
-        async with self._room:
+        return await self._ask(question, self._room)
+
+    async def change(self, question: Callable[[], Awaitable[Result]]) -> Result:
+        """The answer to what changes the cluster map."""
+        return await self._ask(question, self._changes)
+
+    async def _ask(
+        self, question: Callable[[], Awaitable[Result]], room: asyncio.Semaphore
+    ) -> Result:
+        async with room:
             # Others may have begun meanwhile.
             while (wait_s := self._free_at_s - time.monotonic()) > 0:  # noqa: ASYNC110
                 await asyncio.sleep(wait_s)

@@ -10,6 +10,7 @@ from loadtests.micro import (
     fanout,
     generator,
     headers,
+    http_lists,
     messages,
     node,
     paced,
@@ -27,7 +28,7 @@ def main() -> int:
     table = Table("step", "µs each", "a second and core")
     modules = (
         messages, wire, topics, headers, fanout, node, confirms, replicas, sending, paced,
-        generator,
+        generator, http_lists,
     )  # fmt: skip
     for case in [case for module in modules for case in module.CASES]:
         if word in case.name:

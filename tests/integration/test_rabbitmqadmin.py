@@ -127,3 +127,23 @@ def test_it_manages_users_and_clients(cluster: tuple[Cluster, dict[str, Admin]])
     until("it is gone", lambda: a.rows("connections") == [], WITHIN_S)
     a.do("delete", "user", "name=tom")
     assert {row["name"]: row["running"] for row in c.rows("nodes")} == dict.fromkeys("abc", True)
+
+
+def test_it_exports_and_imports_definitions(
+    cluster: tuple[Cluster, dict[str, Admin]], tmp_path: Path
+) -> None:
+    _, admins = cluster
+    admins["a"].do("declare", "queue", "name=kept", "durable=true")
+    admins["a"].do("declare", "binding", "source=amq.topic", "destination=kept", "routing_key=a.#")
+    file = tmp_path / "definitions.json"
+    admins["a"].do("export", str(file))
+    admins["a"].do("delete", "queue", "name=kept")
+    admins["b"].do("import", str(file))
+    assert [row["name"] for row in admins["c"].rows("queues", "name")] == ["kept"]
+    found = admins["c"].rows("bindings", "source", "destination", "routing_key")
+    wanted = {"source": "amq.topic", "destination": "kept", "routing_key": "a.#"}
+    assert wanted in [{key: row[key] for key in wanted} for row in found]
+    file.write_text('{"queues": [{"name": "x", "vhost": "none"}]}', "utf-8")
+    code, said = admins["a"].run("import", str(file))
+    assert code != 0
+    assert "there is no vhost 'none'" in said

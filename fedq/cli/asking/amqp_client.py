@@ -14,24 +14,16 @@ from typing import Final, NamedTuple, Self, TypeVar
 
 from fedq import __version__
 from fedq.amqp import method_types as m
-from fedq.amqp.content import content_frames, decode_properties, encode_properties
-from fedq.amqp.handshake import PROTOCOL_HEADER
-from fedq.amqp.methods import decode_method, encode_method
-from fedq.amqp.spec import FRAME_BODY, FRAME_HEADER, FRAME_METHOD, FRAME_OVERHEAD
-from fedq.amqp.values import FieldTable, TableValue
+from fedq.amqp.client_side import CHANNEL, GOODBYE, HELLO, ClientSide
+from fedq.amqp.methods import encode_method
+from fedq.amqp.values import TableValue
 from fedq.bench.opening import refusal_of
 from fedq.bench.plan import BadPlan, Target, parse_url
 from fedq.cli.terminal.failure import FAILED, UNREACHABLE, USAGE, CommandError
 from fedq.core.errors import ConnectionViolation
 
 READ_BYTES: Final = 262_144
-CHANNEL: Final = 1
 TLS_PORT: Final = 5671
-_PROPERTIES: Final[FieldTable] = {
-    "product": "fedq command line",
-    "version": __version__,
-    "capabilities": {"authentication_failure_close": True, "basic.nack": True},
-}
 
 Answer = TypeVar("Answer")
 
@@ -52,9 +44,8 @@ class AmqpClient:
         target, is_secure = _parsed(url)
         self.place = target.place
         self._timeout_s = timeout_s
-        self._buffer = bytearray()
+        self._side = ClientSide("fedq command line", __version__)
         self._socket = self._connected(target, is_secure, authority)
-        self.frame_bytes_max = 0
         #: Mandatory messages that came back since the last look.
         self.returned: list[Message] = []
         try:
@@ -82,18 +73,11 @@ class AmqpClient:
             ) from error
 
     def _shake_hands(self, target: Target) -> None:
-        self._send(PROTOCOL_HEADER)
+        self._send(HELLO)
         self._expect(m.ConnectionStart)
-        proof = f"\0{target.user}\0{target.password}".encode()
-        start_ok = m.ConnectionStartOk(_PROPERTIES, "PLAIN", proof, "en_US")
-        self._send(encode_method(0, start_ok))
+        self._send(self._side.proof(target.user, target.password))
         tune = self._expect(m.ConnectionTune)
-        self.frame_bytes_max = tune.frame_max or 131_072
-        self._send(
-            encode_method(0, m.ConnectionTuneOk(tune.channel_max, self.frame_bytes_max, 0))
-            + encode_method(0, m.ConnectionOpen(target.vhost))
-            + encode_method(CHANNEL, m.ChannelOpen())
-        )
+        self._send(self._side.opening(tune, target.vhost))
         self._expect(m.ConnectionOpenOk)
         self._expect(m.ChannelOpenOk)
 
@@ -106,7 +90,7 @@ class AmqpClient:
     ) -> None:  # fmt: skip
         try:
             if kind is None:
-                self._send(encode_method(0, m.ConnectionClose(200, "done")))
+                self._send(GOODBYE)
                 self._expect(m.ConnectionCloseOk)
         finally:
             self._socket.close()
@@ -140,7 +124,7 @@ class AmqpClient:
         The channel must be in confirm mode. What came back is in `returned`.
         """
         before = len(self.returned)
-        self._publish(m.BasicPublish(exchange, key, mandatory=True), properties, body)
+        self._send(self._side.publish(exchange, key, properties, body))
         while True:
             answer = self._next()
             if isinstance(answer, m.BasicAck):
@@ -153,14 +137,7 @@ class AmqpClient:
 
     def send(self, exchange: str, key: str, properties: dict[str, TableValue], body: bytes) -> None:
         """Publishes one message, and waits for nothing."""
-        self._publish(m.BasicPublish(exchange, key), properties, body)
-
-    def _publish(
-        self, method: m.BasicPublish, properties: dict[str, TableValue], body: bytes
-    ) -> None:
-        encoded = encode_properties(properties)
-        content = content_frames(CHANNEL, encoded, body, self.frame_bytes_max)
-        self._send(encode_method(CHANNEL, method) + content)
+        self._send(self._side.publish(exchange, key, properties, body, mandatory=False))
 
     def abandon(self) -> None:
         """Closes the socket, and asks nobody."""
@@ -196,50 +173,27 @@ class AmqpClient:
 
     def _next(self) -> m.Method | Message:
         """The next method with its content, if it has one."""
-        while True:
-            kind, payload = self._frame()
-            if kind != FRAME_METHOD:
-                continue
-            try:
-                method = decode_method(payload)
-            except ConnectionViolation as error:
-                raise CommandError(f"{self.place} sent what is no AMQP: {error.text}") from error
-            refusal = refusal_of(method)
-            if refusal is not None:
-                raise CommandError(refusal, FAILED)
-            if isinstance(method, m.BasicGetOk | m.BasicReturn | m.BasicDeliver):
-                return self._content(method)
-            return method
+        try:
+            while (arrived := self._side.next()) is None:
+                self._side.receive(self._received())
+        except ConnectionViolation as error:
+            raise CommandError(f"{self.place} sent what is no AMQP: {error.text}") from error
+        method = arrived.method
+        refusal = refusal_of(method)
+        if refusal is not None:
+            raise CommandError(refusal, FAILED)
+        if isinstance(method, m.BasicGetOk | m.BasicReturn | m.BasicDeliver):
+            return Message(method, arrived.properties, arrived.body)
+        return method
 
-    def _content(self, method: m.BasicGetOk | m.BasicReturn | m.BasicDeliver) -> Message:
-        kind, header = self._frame()
-        if kind != FRAME_HEADER or len(header) < 14:
-            raise CommandError(f"{self.place} sent a message without a header")
-        size = int.from_bytes(header[4:12], "big")
-        body = bytearray()
-        while len(body) < size:
-            kind, payload = self._frame()
-            if kind == FRAME_BODY:
-                body += payload
-        return Message(method, decode_properties(header[12:]), bytes(body))
-
-    def _frame(self) -> tuple[int, bytes]:
-        """The next frame: its type and payload."""
-        buffer = self._buffer
-        while True:
-            if len(buffer) >= FRAME_OVERHEAD - 1:
-                size = int.from_bytes(buffer[3:7], "big")
-                if len(buffer) >= size + FRAME_OVERHEAD:
-                    kind, payload = buffer[0], bytes(buffer[7 : 7 + size])
-                    del buffer[: size + FRAME_OVERHEAD]
-                    return kind, payload
-            try:
-                data = self._socket.recv(READ_BYTES)
-            except OSError as error:
-                raise self._lost(error) from error
-            if not data:
-                raise CommandError(f"{self.place} closed the connection", UNREACHABLE)
-            buffer += data
+    def _received(self) -> bytes:
+        try:
+            data = self._socket.recv(READ_BYTES)
+        except OSError as error:
+            raise self._lost(error) from error
+        if not data:
+            raise CommandError(f"{self.place} closed the connection", UNREACHABLE)
+        return data
 
 
 def _parsed(url: str) -> tuple[Target, bool]:

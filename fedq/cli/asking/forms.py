@@ -5,8 +5,15 @@ Unknown figures are null. States are the words that the tables show.
 
 from typing import Any, Final
 
-import orjson
-
+from fedq.admin.rows import (
+    FRAGMENT_STATES,
+    OTHER,
+    arguments_of,
+    channel_name,
+    channel_row,
+    connection_row,
+    consumer_row,
+)
 from fedq.shell.pb import admin_pb2 as pb
 
 Form = dict[str, Any]
@@ -21,12 +28,6 @@ ROLES = {
     pb.RAFT_ROLE_FOLLOWER: "follower",
     pb.RAFT_ROLE_LOOKING: "looking",
 }
-FRAGMENT_STATES = {
-    pb.FRAGMENT_STATE_SERVING: "serving",
-    pb.FRAGMENT_STATE_CATCHING_UP: "catching up",
-    pb.FRAGMENT_STATE_UNAVAILABLE: "unavailable",
-    pb.FRAGMENT_STATE_UNKNOWN: "unknown",
-}
 COPY_ROLES = {
     pb.COPY_ROLE_PRIMARY: "primary",
     pb.COPY_ROLE_BACKUP: "backup",
@@ -37,8 +38,6 @@ STORED: Final = (
     "messages_on_disk_alone", "memory_bytes", "on_disk_alone_bytes", "journal_bytes",
     "scratch_bytes", "reading_bytes", "at_hand_bytes",
 )  # fmt: skip
-#: A word of a newer node that this version does not know.
-OTHER = "unknown"
 
 
 def member_form(member: pb.Member) -> Form:
@@ -164,7 +163,7 @@ def queue_form(queue: pb.Queue) -> Form:
         "name": queue.name,
         "durable": queue.durable,
         "auto_delete": queue.auto_delete,
-        "arguments": orjson.loads(queue.arguments_json) if queue.arguments_json else {},
+        "arguments": arguments_of(queue.arguments_json),
         "replicas": queue.replicas,
         "ready": queue.ready if known else None,
         "unacknowledged": queue.unacknowledged if known else None,
@@ -265,40 +264,21 @@ def connection_form(connection: pb.Connection) -> Form:
 
 def listed_connection_form(connection: pb.Connection) -> Form:
     """A client connection, in RabbitMQ's words."""
-    host, _, port = connection.client_address.rpartition(":")
+    row = connection_row(connection)
     return {
-        "name": connection.name,
-        "node": connection.node,
-        "user": connection.user,
-        "vhost": connection.vhost,
-        "peer_host": host.strip("[]"),
-        "peer_port": int(port) if port.isdecimal() else None,
+        **row,
+        "peer_port": row["peer_port"] or None,
         "user_provided_name": connection.client_name,
-        "channels": connection.channels,
         "consumers": connection.consumers,
         "messages_unacknowledged": connection.unacknowledged,
-        "state": "blocked" if connection.blocked else "running",
     }
 
 
 def channel_form(channel: pb.Channel) -> Form:
     """A channel, in RabbitMQ's words."""
     return {
-        "name": channel_name(channel.connection, channel.number),
-        "node": channel.node,
+        **channel_row(channel),
         "connection": channel.connection,
-        "number": channel.number,
-        "user": channel.user,
-        "vhost": channel.vhost,
-        "consumer_count": channel.consumers,
-        "messages_unacknowledged": channel.unacknowledged,
-        "messages_uncommitted": channel.uncommitted,
-        "acks_uncommitted": channel.acks_uncommitted,
-        "messages_unconfirmed": channel.unconfirmed,
-        "prefetch_count": channel.prefetch_count,
-        "global_prefetch_count": channel.global_prefetch_count,
-        "confirm": channel.confirm,
-        "transactional": channel.transactional,
         "client_flow_blocked": not channel.flow,
     }
 
@@ -306,15 +286,12 @@ def channel_form(channel: pb.Channel) -> Form:
 def consumer_form(consumer: pb.Consumer) -> Form:
     """A consumer, in RabbitMQ's words; `active` is null when nobody said whether it is."""
     return {
+        **consumer_row(consumer),
         "vhost": consumer.queue.vhost,
         "queue_name": consumer.queue.name,
         "channel": channel_name(consumer.connection, consumer.channel),
         "node": consumer.node,
-        "consumer_tag": consumer.tag,
-        "ack_required": consumer.ack_required,
-        "prefetch_count": consumer.prefetch_count,
         "active": consumer.active if consumer.HasField("active") else None,
-        "arguments": {"x-priority": consumer.priority} if consumer.priority else {},
     }
 
 
@@ -334,24 +311,6 @@ def subscriber_form(subscriber: pb.Subscriber) -> Form:
     }
 
 
-def channel_name(connection: str, number: int) -> str:
-    """What a channel is called: its connection's name, and its number there."""
-    return f"{connection} ({number})"
-
-
-def exchange_form(exchange: pb.Exchange) -> Form:
-    """An exchange, in RabbitMQ's words."""
-    return {
-        "vhost": exchange.vhost,
-        "name": exchange.name,
-        "type": exchange.type,
-        "durable": exchange.durable,
-        "auto_delete": exchange.auto_delete,
-        "internal": exchange.internal,
-        "arguments": orjson.loads(exchange.arguments_json or "{}"),
-    }
-
-
 def binding_form(binding: pb.Binding) -> Form:
     """A binding, in RabbitMQ's words."""
     return {
@@ -361,7 +320,7 @@ def binding_form(binding: pb.Binding) -> Form:
         "destination_name": binding.destination_name,
         "destination_kind": binding.destination_kind,
         "routing_key": binding.routing_key,
-        "arguments": orjson.loads(binding.arguments_json or "{}"),
+        "arguments": arguments_of(binding.arguments_json),
     }
 
 
@@ -378,14 +337,3 @@ def vhost_form(vhost: pb.Vhost) -> Form:
 def user_form(user: pb.User) -> Form:
     """A user; `password`: whether it has one."""
     return {"name": user.name, "tags": list(user.tags), "password": user.has_password}
-
-
-def permission_form(permissions: pb.Permissions) -> Form:
-    """What a user may do in a virtual host."""
-    return {
-        "user": permissions.user,
-        "vhost": permissions.vhost,
-        "configure": permissions.configure,
-        "write": permissions.write,
-        "read": permissions.read,
-    }

@@ -4,9 +4,9 @@ from typing import Annotated
 
 import typer
 
+from fedq.admin.rows import permission_row
 from fedq.cli.asking.asker import asking
 from fedq.cli.asking.endpoint import Endpoint, asking_a_node
-from fedq.cli.asking.forms import permission_form
 from fedq.cli.terminal.failure import reporting
 from fedq.cli.terminal.options import JsonOption
 from fedq.cli.terminal.screen import console, print_json, say, table
@@ -39,7 +39,7 @@ def set_permissions(
     wanted = pb.Permissions(user=user, vhost=vhost, configure=configure, write=write, read=read)
     with asking(endpoint) as asker:
         asker.ask(asker.stub.SetPermissions, pb.SetPermissionsRequest(permissions=wanted))
-    say(permission_form(wanted), f"permissions of {user} in vhost {vhost} set", json)
+    say(permission_row(wanted), f"permissions of {user} in vhost {vhost} set", json)
 
 
 @app.command("clear")
@@ -73,7 +73,7 @@ def list_permissions(
     with asking(endpoint) as asker:
         request = pb.ListPermissionsRequest(user=user, vhost=vhost)
         pages = asker.pages(asker.stub.ListPermissions, request)
-        found = [permission_form(one) for page in pages for one in page.permissions]
+        found = [permission_row(one) for page in pages for one in page.permissions]
     if json:
         print_json({"permissions": found})
         return

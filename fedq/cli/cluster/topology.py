@@ -4,7 +4,8 @@ from typing import Final
 
 import typer
 
-from fedq.cli.asking.forms import binding_form, exchange_form
+from fedq.admin.rows import exchange_row
+from fedq.cli.asking.forms import binding_form
 from fedq.cli.asking.listing import Listed, list_command
 from fedq.shell.pb import admin_pb2 as pb
 
@@ -12,7 +13,7 @@ exchanges = typer.Typer(no_args_is_help=True, help="Show exchanges.")
 bindings = typer.Typer(no_args_is_help=True, help="Show bindings.")
 
 _EXCHANGES: Final = Listed(
-    "exchanges", "ListExchanges", pb.ListExchangesRequest, exchange_form,
+    "exchanges", "ListExchanges", pb.ListExchangesRequest, exchange_row,
     ("vhost", "name", "type", "durable", "auto_delete", "internal", "arguments"),
 )  # fmt: skip
 _BINDINGS: Final = Listed(

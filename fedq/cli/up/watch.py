@@ -12,7 +12,8 @@ from typing import Final
 import grpc
 import grpc.aio
 
-from fedq.cli.asking.forms import MEMBER_STATES, OTHER, ROLES
+from fedq.admin.rows import OTHER
+from fedq.cli.asking.forms import MEMBER_STATES, ROLES
 from fedq.cli.up.plan import PlannedNode
 from fedq.shell.config import admin_token
 from fedq.shell.pb import admin_pb2 as pb

@@ -1,9 +1,11 @@
-"""The API: from a request to its answer.
+"""The API, and the page beside it: from a request to its answer.
 
 Order: the path, the method, the login, the right, the virtual host, and then whatever is asked for.
 So strangers learn which paths there are, which is no secret, and nothing else.
 """
 
+import asyncio
+import logging
 from urllib.parse import urlsplit
 
 from fedq.admin.refusal import AdminError
@@ -11,15 +13,22 @@ from fedq.http.api.broker import Brokers
 from fedq.http.api.call import Call, Served, check_right, check_vhost, user_of
 from fedq.http.api.routing import Router, allowed, handler_of
 from fedq.http.api.table import ROUTES
+from fedq.http.api.totals import Totals
+from fedq.http.page.files import Files
 from fedq.http.questions import NodeLoop
 from fedq.http.refusal import not_allowed, refusal_of
 from fedq.http.serving.exchange import Answer, Request
+from fedq.shell.log_lines.rare_lines import RareLines
+
+logger = logging.getLogger(__name__)
 
 
 class ApiApplication:
     """RabbitMQ's management API for one node. Belongs to one event loop."""
 
-    __slots__ = ("_brokers", "_logins", "_node", "_router", "_served")
+    __slots__ = (
+        "_brokers", "_failed_logins", "_files", "_logins", "_node", "_router", "_served", "_totals",
+    )  # fmt: skip
 
     def __init__(self, node: NodeLoop, served: Served) -> None:
         self._node = node
@@ -27,9 +36,14 @@ class ApiApplication:
         self._logins = served.logins()
         self._brokers = Brokers(served.config, served.ports)
         self._router = Router(ROUTES)
+        self._files = Files()
+        self._totals = Totals(node, served.overview, served.answers.cluster)
+        self._failed_logins = RareLines(logger, asyncio.get_running_loop().time)
 
     async def __call__(self, request: Request) -> Answer:
         """Answers a request."""
+        if request.segments[0] != "api":
+            return self._files.answer(request)
         route, places = self._router.find(request.segments)
         if request.method == "OPTIONS":
             return Answer(headers=(("allow", allowed(route)),))
@@ -37,9 +51,13 @@ class ApiApplication:
         if request.method not in ("GET", "HEAD") and _is_another_sites(request):
             raise not_allowed("a page of another site may not ask for that")
         try:
-            user = await user_of(request, self._logins, self._node, self._served.answers)
+            user = await user_of(
+                request, self._logins, self._node, self._served.answers, self._failed_logins
+            )
             check_right(user, route.needs(request.method))
-            call = Call(request, places, user, self._node, self._served, self._brokers)
+            call = Call(
+                request, places, user, self._node, self._served, self._brokers, self._totals
+            )
             # Who makes or deletes one says so itself.
             if route.path != "/api/vhosts/{vhost}" or request.method in ("GET", "HEAD"):
                 await check_vhost(call)

@@ -14,24 +14,16 @@ from typing import Final, NamedTuple, TypeVar
 
 from fedq import __version__
 from fedq.amqp import method_types as m
-from fedq.amqp.content import content_frames, decode_properties, encode_properties
-from fedq.amqp.handshake import PROTOCOL_HEADER
-from fedq.amqp.methods import decode_method, encode_method
-from fedq.amqp.spec import FRAME_BODY, FRAME_HEADER, FRAME_METHOD
-from fedq.amqp.values import FieldTable, TableValue
+from fedq.amqp.client_side import CHANNEL, GOODBYE, HELLO, Arrived, ClientSide
+from fedq.amqp.methods import encode_method
+from fedq.amqp.values import TableValue
 from fedq.core.errors import ACCESS_REFUSED, NOT_ALLOWED, NOT_FOUND, ConnectionViolation
-from fedq.core.limits import FRAME_BYTES_MAX, HTTP_CLIENTS_MAX
+from fedq.core.limits import HTTP_CLIENTS_MAX
 from fedq.http.bounds import HTTP_AMQP_S, HTTP_LONG_TABLES_MAX
 from fedq.http.refusal import HttpRefusal, bad_request, not_allowed, unavailable
-from fedq.shell.config.values import NodeConfig, is_wildcard
+from fedq.shell.config.values import Listener, NodeConfig, is_wildcard
 
-_CHANNEL: Final = 1
-_PROPERTIES: Final[FieldTable] = {
-    "product": "fedq HTTP API",
-    "version": __version__,
-    "capabilities": {"authentication_failure_close": True, "basic.nack": True},
-}
-_HEAD_BYTES: Final = 7
+_READ_BYTES: Final = 65_536
 _NO_LISTENER: Final = (
     "this needs an AMQP listener of the node that takes passwords, and it has none: ask another "
     "node, or use an AMQP client"
@@ -53,7 +45,7 @@ class Message(NamedTuple):
 class Brokers:
     """Connections to this node's own AMQP listener. Belongs to one event loop."""
 
-    __slots__ = ("_config", "_ports", "_room", "changes", "long_tables")
+    __slots__ = ("_config", "_ports", "_room", "changes", "imports", "long_tables")
 
     def __init__(self, config: NodeConfig, ports: Mapping[str, int]) -> None:
         self._config = config
@@ -62,6 +54,7 @@ class Brokers:
         #: For who has a long body as JSON, and for who reads something to change a part of it.
         self.long_tables = asyncio.Semaphore(HTTP_LONG_TABLES_MAX)
         self.changes = asyncio.Lock()
+        self.imports = asyncio.Lock()
 
     @asynccontextmanager
     async def open(self, user: str, password: str, vhost: str) -> AsyncIterator["Broker"]:
@@ -80,98 +73,94 @@ class Brokers:
             except (OSError, EOFError, TimeoutError, ConnectionViolation) as error:
                 raise unavailable(_LOST) from error
 
-    async def _connect(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+    def check(self) -> None:
+        """Raises `HttpRefusal` if no listener of the node takes passwords."""
+        self._listener()
+
+    def _listener(self) -> tuple[str, Listener]:
         for key, listener in self._config.client_listeners:
             tls = listener.tls
             takes_passwords = tls is None or tls.authority is None or not tls.certificate_required
-            if not key.startswith("amqp") or not takes_passwords:
-                continue
-            host = listener.host
-            if is_wildcard(host):
-                host = "::1" if ":" in host else "127.0.0.1"
-            context = None
-            if tls is not None:
-                # The other end is this process, whatever its certificate calls it.
-                context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-                context.check_hostname = False
-                context.verify_mode = ssl.CERT_NONE
-            return await asyncio.open_connection(
-                host, self._ports.get(key, listener.port), ssl=context
-            )
+            if key.startswith("amqp") and takes_passwords:
+                return key, listener
         raise unavailable(_NO_LISTENER)
+
+    async def _connect(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+        key, listener = self._listener()
+        host = listener.host
+        if is_wildcard(host):
+            host = "::1" if ":" in host else "127.0.0.1"
+        context = None
+        if listener.tls is not None:
+            # The other end is this process, whatever its certificate calls it.
+            context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+            context.check_hostname = False
+            context.verify_mode = ssl.CERT_NONE
+        return await asyncio.open_connection(host, self._ports.get(key, listener.port), ssl=context)
 
 
 class Broker:
     """A logged-in connection with an open channel."""
 
-    __slots__ = ("_frame_bytes_max", "_reader", "_writer")
+    __slots__ = ("_reader", "_side", "_writer")
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self._reader = reader
         self._writer = writer
-        self._frame_bytes_max = 0
-
-    def say(self, data: bytes) -> None:
-        """Sends bytes, without waiting."""
-        self._writer.write(data)
+        self._side = ClientSide("fedq HTTP API", __version__)
 
     async def shake_hands(self, user: str, password: str, vhost: str) -> None:
         """Logs in and opens the channel."""
-        self.say(PROTOCOL_HEADER)
-        await self._expect(m.ConnectionStart)
-        proof = f"\0{user}\0{password}".encode()
-        self.say(encode_method(0, m.ConnectionStartOk(_PROPERTIES, "PLAIN", proof, "en_US")))
-        tune = await self._expect(m.ConnectionTune)
-        self._frame_bytes_max = tune.frame_max
-        self.say(
-            encode_method(0, m.ConnectionTuneOk(tune.channel_max, tune.frame_max, 0))
-            + encode_method(0, m.ConnectionOpen(vhost))
-            + encode_method(_CHANNEL, m.ChannelOpen())
-        )
-        await self._expect(m.ConnectionOpenOk)
-        await self._expect(m.ChannelOpenOk)
+        self._writer.write(HELLO)
+        await self.expect(m.ConnectionStart)
+        self._writer.write(self._side.proof(user, password))
+        tune = await self.expect(m.ConnectionTune)
+        self._writer.write(self._side.opening(tune, vhost))
+        await self.expect(m.ConnectionOpenOk)
+        await self.expect(m.ChannelOpenOk)
 
     async def say_goodbye(self) -> None:
         """Closes the connection; what was told before has arrived then."""
-        self.say(encode_method(0, m.ConnectionClose(200, "done")))
-        await self._expect(m.ConnectionCloseOk)
+        self._writer.write(GOODBYE)
+        await self.expect(m.ConnectionCloseOk)
 
     async def call(self, request: m.Method, answer: type[Reply]) -> Reply:
         """The answer to a request."""
-        self.say(_encoded(request))
-        return await self._expect(answer)
+        self.tell(request)
+        return await self.expect(answer)
 
     def tell(self, method: m.Method) -> None:
-        """Sends a method that has no answer; what closes the connection is heard behind it."""
-        self.say(_encoded(method))
+        """Sends a method; of one without an answer, what closes the connection is heard behind."""
+        try:
+            self._writer.write(encode_method(CHANNEL, method))
+        except (ValueError, struct.error) as error:
+            raise bad_request(str(error)) from error
 
     async def get(self, queue: str, body_bytes: int) -> Message | None:
         """The next message of a queue, unacknowledged; None when it is empty."""
-        self.say(_encoded(m.BasicGet(queue)))
-        method = await self._method()
-        if isinstance(method, m.BasicGetEmpty):
+        self._side.body_bytes_max = body_bytes
+        self.tell(m.BasicGet(queue))
+        arrived = await self._next()
+        if isinstance(arrived.method, m.BasicGetEmpty):
             return None
-        if not isinstance(method, m.BasicGetOk):
+        if not isinstance(arrived.method, m.BasicGetOk):
             raise unavailable(_LOST)
-        header, body, size = await self._content(body_bytes)
-        return Message(method, decode_properties(header), body, size)
+        return Message(arrived.method, arrived.properties, arrived.body, arrived.size)
 
     async def publish(
         self, exchange: str, key: str, properties: dict[str, TableValue], body: bytes
     ) -> bool:
         """Publishes one message, and returns whether it reached a queue."""
         await self.call(m.ConfirmSelect(), m.ConfirmSelectOk)
+        self._side.body_bytes_max = 0
         try:
-            encoded = encode_properties(properties)
-        except ValueError as error:
+            self._writer.write(self._side.publish(exchange, key, properties, body))
+        except (ValueError, struct.error) as error:
             raise bad_request(str(error)) from error
-        content = content_frames(_CHANNEL, encoded, body, self._frame_bytes_max)
-        self.say(_encoded(m.BasicPublish(exchange, key, mandatory=True)) + content)
         is_routed = True
         while True:
-            method = await self._method()
+            method = (await self._next()).method
             if isinstance(method, m.BasicReturn):
-                await self._content(0)
                 is_routed = False
             elif isinstance(method, m.BasicAck):
                 return is_routed
@@ -179,51 +168,23 @@ class Broker:
                 # A queue that is full refuses what it is sent.
                 return False
 
-    async def _expect(self, kind: type[Reply]) -> Reply:
-        method = await self._method()
+    async def expect(self, kind: type[Reply]) -> Reply:
+        """The answer to what was told before; raises `HttpRefusal` for any other."""
+        method = (await self._next()).method
         if not isinstance(method, kind):
             raise unavailable(_LOST)
         return method
 
-    async def _method(self) -> m.Method:
-        while True:
-            kind, payload = await self._frame()
-            if kind != FRAME_METHOD:
-                continue
-            method = decode_method(payload)
-            if isinstance(method, m.ChannelClose | m.ConnectionClose):
-                raise _refused(method.reply_code, method.reply_text)
-            return method
-
-    async def _content(self, body_bytes: int) -> tuple[bytes, bytes, int]:
-        """Properties, so much of the body, and its size."""
-        kind, header = await self._frame()
-        if kind != FRAME_HEADER:
-            raise unavailable(_LOST)
-        size = left = int.from_bytes(header[4:12], "big")
-        body = b""
-        while left > 0:
-            kind, payload = await self._frame()
-            if kind == FRAME_BODY:
-                left -= len(payload)
-                body += payload[: max(0, body_bytes - len(body))]
-        return header[12:], body, size
-
-    async def _frame(self) -> tuple[int, bytes]:
-        head = await self._reader.readexactly(_HEAD_BYTES)
-        size = int.from_bytes(head[3:], "big")
-        if size > FRAME_BYTES_MAX:
-            raise unavailable(_LOST)
-        payload = await self._reader.readexactly(size + 1)
-        return head[0], payload[:-1]
-
-
-def _encoded(method: m.Method) -> bytes:
-    """A method on the channel; raises `HttpRefusal` for a value that AMQP cannot say."""
-    try:
-        return encode_method(_CHANNEL, method)
-    except (ValueError, struct.error) as error:
-        raise bad_request(str(error)) from error
+    async def _next(self) -> Arrived:
+        while (arrived := self._side.next()) is None:
+            data = await self._reader.read(_READ_BYTES)
+            if not data:
+                raise EOFError
+            self._side.receive(data)
+        method = arrived.method
+        if isinstance(method, m.ChannelClose | m.ConnectionClose):
+            raise _refused(method.reply_code, method.reply_text)
+        return arrived
 
 
 def _refused(code: int, text: str) -> HttpRefusal:

@@ -15,11 +15,13 @@ from fedq.admin.service import Answers
 from fedq.admin.stream_logins import Caller, StreamLogins, caller_of
 from fedq.http.api.broker import Brokers
 from fedq.http.api.routing import Right
+from fedq.http.api.totals import Totals
 from fedq.http.questions import NodeLoop
 from fedq.http.refusal import HttpRefusal, not_allowed, not_there
-from fedq.http.serving.exchange import Request, Row
+from fedq.http.serving.exchange import Request
 from fedq.node.views.overview_types import Overview
 from fedq.shell.config.values import NodeConfig
+from fedq.shell.log_lines.rare_lines import RareLines
 
 Result = TypeVar("Result")
 
@@ -37,6 +39,8 @@ _LACKING: Final = {
     Right.MONITORING: "Not monitor user",
     Right.ADMINISTRATOR: "Not administrator user",
 }
+#: Of a user's name in the log.
+_TOLD: Final = 60
 _CHALLENGE: Final = (("www-authenticate", 'Basic realm="RabbitMQ Management"'),)
 
 
@@ -74,10 +78,15 @@ class Call:
     node: NodeLoop
     served: Served
     brokers: Brokers
+    totals: Totals
 
     async def ask(self, question: Callable[[], Awaitable[Result]]) -> Result:
         """What the node answers on its own loop."""
         return await self.node.ask(question)
+
+    async def change(self, question: Callable[[], Awaitable[Result]]) -> Result:
+        """What the node answers to a change of the cluster map."""
+        return await self.node.change(question)
 
     @property
     def vhost(self) -> str:
@@ -98,14 +107,12 @@ class Call:
         """Whether the user sees the virtual host."""
         return self.sees_all or vhost in self.user.vhosts
 
-    def visible(self, rows: list[Row]) -> list[Row]:
-        """The rows that are in virtual hosts which the user sees."""
-        return [row for row in rows if self.may_see(row["vhost"])]
 
-
-async def user_of(request: Request, logins: StreamLogins, node: NodeLoop, answers: Answers) -> User:
-    """The user who sends the request; raises `HttpRefusal` 401."""
-    caller = await _logged_in(request, logins)
+async def user_of(
+    request: Request, logins: StreamLogins, node: NodeLoop, answers: Answers, failed: RareLines
+) -> User:
+    """The user who sends the request; raises `HttpRefusal` 401, and tells the log of it."""
+    caller = await _logged_in(request, logins, failed)
     known = answers.access.overview
 
     def look() -> tuple[tuple[str, ...], frozenset[str]]:
@@ -120,15 +127,20 @@ async def user_of(request: Request, logins: StreamLogins, node: NodeLoop, answer
     return User(caller.user, caller.password, tags, max(rights, default=None), vhosts)
 
 
-async def _logged_in(request: Request, logins: StreamLogins) -> Caller:
+async def _logged_in(request: Request, logins: StreamLogins, failed: RareLines) -> Caller:
     said = request.header(b"authorization")
     if said is None:
+        # So every browser begins.
         raise _login_failed()
     kind = "ipv6" if request.address.startswith("[") else "ipv4"
+    caller: Caller | None = None
     try:
         caller = caller_of([("authorization", said)], f"{kind}:{request.address}")
         await logins.check(caller)
     except AdminError as refused:
+        # A password that stands where the user should is not told.
+        who = f"user {caller.user[:_TOLD]!r}" if caller is not None else "nobody that can be read"
+        failed.warn("login over HTTP refused for %s from %s", who, request.address)
         if refused.code is grpc.StatusCode.RESOURCE_EXHAUSTED:
             raise HttpRefusal(429, "too_many_requests", refused.text) from refused
         raise _login_failed() from refused

@@ -40,14 +40,14 @@ async def put_vhost(call: Call) -> Answer:
     await call.request.table()
     access = call.served.answers.access
     request = pb.AddVhostRequest(name=call.vhost)
-    reply = await call.ask(lambda: access.add_vhost(request, CHANGE_S))
+    reply = await call.change(lambda: access.add_vhost(request, CHANGE_S))
     if not reply.created:
         return DONE
     everything = pb.Permissions(
         user=call.user.name, vhost=call.vhost, configure=".*", write=".*", read=".*"
     )
     grant = pb.SetPermissionsRequest(permissions=everything)
-    await call.ask(lambda: access.set_permissions(grant, CHANGE_S))
+    await call.change(lambda: access.set_permissions(grant, CHANGE_S))
     return CREATED
 
 
@@ -55,7 +55,7 @@ async def delete_vhost(call: Call) -> Answer:
     """Deletes a virtual host with all that is in it."""
     await _is_there(call, call.served.answers.access.overview.vhosts, call.vhost)
     request = pb.DeleteVhostRequest(name=call.vhost)
-    await call.ask(lambda: call.served.answers.access.delete_vhost(request, CHANGE_S))
+    await call.change(lambda: call.served.answers.access.delete_vhost(request, CHANGE_S))
     return DONE
 
 
@@ -89,7 +89,7 @@ async def put_user(call: Call) -> Answer:
     password = text_of("password", body.get("password", ""))
     known = name in await call.node.look(call.served.answers.access.overview.users)
     request = pb.PutUserRequest(name=name, password=password, tags=tags, replace=known)
-    await call.ask(lambda: call.served.answers.access.put_user(request, CHANGE_S))
+    await call.change(lambda: call.served.answers.access.put_user(request, CHANGE_S))
     return DONE if known else CREATED
 
 
@@ -98,7 +98,7 @@ async def delete_user(call: Call) -> Answer:
     name = call.places["user"]
     await _is_there(call, call.served.answers.access.overview.users, name)
     request = pb.DeleteUserRequest(name=name)
-    await call.ask(lambda: call.served.answers.access.delete_user(request, CHANGE_S))
+    await call.change(lambda: call.served.answers.access.delete_user(request, CHANGE_S))
     return DONE
 
 
@@ -118,7 +118,7 @@ async def put_permission(call: Call) -> Answer:
             user=user, vhost=call.vhost, configure=configure, write=write, read=read
         )
     )
-    await call.ask(lambda: access.set_permissions(request, CHANGE_S))
+    await call.change(lambda: access.set_permissions(request, CHANGE_S))
     return DONE if call.vhost in known else CREATED
 
 
@@ -127,7 +127,7 @@ async def delete_permission(call: Call) -> Answer:
     access, user = call.served.answers.access, call.places["user"]
     await _is_there(call, lambda: access.overview.vhosts_of(user), call.vhost)
     request = pb.ClearPermissionsRequest(user=user, vhost=call.vhost)
-    await call.ask(lambda: access.clear_permissions(request, CHANGE_S))
+    await call.change(lambda: access.clear_permissions(request, CHANGE_S))
     return DONE
 
 
@@ -165,7 +165,7 @@ async def _replace_limits(call: Call, value: int | None) -> Answer:
     message = pb.Limits(limits=[pb.Limit(name=name, value=limits[name]) for name in limits])
     setattr(message, kind, of)
     request = pb.SetLimitsRequest(limits=message)
-    await call.ask(lambda: access.set_limits(request, CHANGE_S))
+    await call.change(lambda: access.set_limits(request, CHANGE_S))
     return DONE
 
 

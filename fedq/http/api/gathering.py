@@ -1,25 +1,29 @@
-"""Whole lists, page by page, from the answers of the admin service.
+"""Lists of what there is, from the node's map and the answers of the admin service.
 
-Input: a call, and maybe a virtual host. Output: rows, up to a bound; beyond it the request is
-refused with the advice to ask for less. Each page is one question to the node's loop.
+Input: a call, and maybe a virtual host. Output: of what there may be tens of thousands, names that
+cost little, and a way to gather the rows of some (`Listing`); of everything else rows, up to a
+bound, beyond which the request is refused with the advice to ask for less. Each question to the
+node's loop is about some things at a time.
 """
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
-from typing import Final, Protocol, TypeVar
+from typing import Protocol, TypeAlias, TypeVar
 
+from fedq.admin.access_answers import permissions_message
+from fedq.admin.rows import exchange_row, permission_row
+from fedq.admin.topology import binding_message, exchange_message
+from fedq.core.ids import QueueKey
 from fedq.http.api import shapes
 from fedq.http.api.call import ASK_S, Call
-from fedq.http.bounds import (
-    HTTP_CLIENTS_AT_ONCE,
-    HTTP_QUEUES_AT_ONCE,
-    HTTP_ROWS_AT_ONCE,
-    HTTP_ROWS_MAX,
-)
-from fedq.http.refusal import unavailable
+from fedq.http.api.lists import Listing
+from fedq.http.api.slices import slices, wanted
+from fedq.http.api.totals import NAMES, gather
+from fedq.http.bounds import HTTP_CLIENTS_AT_ONCE, HTTP_ROWS_AT_ONCE, HTTP_ROWS_MAX
+from fedq.http.refusal import HttpRefusal, not_there, unavailable
 from fedq.http.serving.exchange import Row
-from fedq.node.views.overview_types import MemberState
 from fedq.shell.pb import admin_pb2 as pb
+from fedq.wiring.cluster_map.records import Binding, Exchange
 
 
 class _Page(Protocol):
@@ -28,7 +32,6 @@ class _Page(Protocol):
 
 
 Page = TypeVar("Page", bound=_Page)
-_STATES: Final = {MemberState.UP: "running"}
 
 
 async def _pages(
@@ -44,52 +47,97 @@ async def _pages(
         if not token:
             return found
         if len(found) > HTTP_ROWS_MAX:
-            raise unavailable(
-                f"there are more than {HTTP_ROWS_MAX} of them; ask for those of one virtual host"
-            )
+            raise _too_many()
 
 
-async def queues(call: Call, vhost: str | None) -> list[Row]:
+def _too_many() -> HttpRefusal:
+    return unavailable(
+        f"there are more than {HTTP_ROWS_MAX} of them; ask for those of one virtual host"
+    )
+
+
+def _in_sight(call: Call, vhost: str | None) -> Callable[[tuple[str, ...]], bool]:
+    """Whether a key that begins with its virtual host is wanted, and the user's to see."""
+    if vhost is not None:
+        return lambda key: key[0] == vhost
+    return lambda key: call.may_see(key[0])
+
+
+async def queues(call: Call, vhost: str | None) -> Listing[QueueKey]:
     """Shared queues; exclusive ones live on their nodes alone, and are not listed."""
-    answers = call.served.answers.cluster
+    keys = await call.node.look(call.served.overview.queue_names)
 
-    def page(token: str) -> Awaitable[pb.ListQueuesReply]:
-        request = pb.ListQueuesRequest(vhost=vhost, page_size=HTTP_QUEUES_AT_ONCE, page_token=token)
-        return answers.list_queues(request, ASK_S)
+    async def rows(part: Sequence[QueueKey]) -> list[Row]:
+        found = await gather(call.node, call.served.answers.cluster, part)
+        return [shapes.queue(each) for each in found]
 
-    return await _pages(call, page, lambda reply: [shapes.queue(each) for each in reply.queues])
+    return Listing(
+        await wanted(keys, _in_sight(call, vhost)), rows, lambda key: key.name, lambda key: key,
+        {"name": lambda key: key.name, "vhost": lambda key: key.vhost},
+    )  # fmt: skip
 
 
-async def exchanges(call: Call, vhost: str | None) -> list[Row]:
+Named: TypeAlias = tuple[str, str, Exchange]
+
+
+async def exchanges(call: Call, vhost: str | None) -> Listing[Named]:
     """Exchanges."""
-    answers = call.served.answers.access
+    known = await call.node.look(call.served.answers.access.overview.exchanges)
+    is_wanted = _in_sight(call, vhost)
+    things = [(*key, each) for key, each in await wanted(known, lambda item: is_wanted(item[0]))]
 
-    def page(token: str) -> Awaitable[pb.ListExchangesReply]:
-        return answers.list_exchanges(
-            pb.ListExchangesRequest(vhost=vhost, page_size=HTTP_ROWS_AT_ONCE, page_token=token)
-        )
+    async def rows(part: Sequence[Named]) -> list[Row]:
+        return [_exchange(each) for each in part]
 
-    return await _pages(
-        call, page, lambda reply: [shapes.exchange(each) for each in reply.exchanges]
-    )
+    return Listing(
+        things, rows, lambda each: each[1], lambda each: each[:2],
+        {
+            "name": lambda each: each[1], "vhost": lambda each: each[0],
+            "type": lambda each: each[2].type,
+        },
+    )  # fmt: skip
 
 
-async def bindings(call: Call, vhost: str | None) -> list[Row]:
+def _exchange(named: Named) -> Row:
+    vhost, name, exchange = named
+    return exchange_row(exchange_message(QueueKey(vhost, name), exchange))
+
+
+async def exchange(call: Call, name: str) -> Row:
+    """One exchange of the path's virtual host; raises `HttpRefusal` 404."""
+    for named in (await exchanges(call, call.vhost)).things:
+        if named[1] == name:
+            return _exchange(named)
+    raise not_there()
+
+
+async def bindings(
+    call: Call, vhost: str | None, is_wanted: Callable[[Binding], bool] | None = None
+) -> Listing[Binding]:
     """Bindings of exchanges, and that of each queue to the default exchange."""
-    answers, overview = call.served.answers.access, call.served.overview
-    keys = await call.node.look(overview.queue_keys)
-    found = [
-        shapes.default_binding(key.vhost, key.name) for key in keys if vhost in (None, key.vhost)
-    ]
-
-    def page(token: str) -> Awaitable[pb.ListBindingsReply]:
-        return answers.list_bindings(
-            pb.ListBindingsRequest(vhost=vhost, page_size=HTTP_ROWS_AT_ONCE, page_token=token)
-        )
-
-    return found + await _pages(
-        call, page, lambda reply: [shapes.binding(each) for each in reply.bindings]
+    keys = await call.node.look(call.served.overview.queue_names)
+    known = await call.node.look(call.served.answers.access.overview.bindings)
+    in_sight = _in_sight(call, vhost)
+    found: list[Binding] = []
+    async for part in slices(keys):
+        found += [Binding(key.vhost, "", "queue", key.name, key.name, "") for key in part]
+    found += known
+    things = await wanted(
+        found, lambda each: in_sight(each) and (is_wanted is None or is_wanted(each))
     )
+    return Listing(
+        things, _binding_rows, lambda each: "", lambda each: each,
+        {
+            "vhost": lambda each: each.vhost, "source": lambda each: each.source,
+            "destination": lambda each: each.destination,
+            "destination_type": lambda each: each.destination_kind,
+            "routing_key": lambda each: each.routing_key,
+        },
+    )  # fmt: skip
+
+
+async def _binding_rows(part: Sequence[Binding]) -> list[Row]:
+    return [shapes.binding(binding_message(each)) for each in part]
 
 
 def _browse(vhost: str | None, token: str) -> pb.BrowseRequest:
@@ -141,33 +189,23 @@ def _own(call: Call, rows: list[Row]) -> list[Row]:
 
 async def vhosts(call: Call) -> list[Row]:
     """Virtual hosts that the user sees, with the messages in each."""
-    answers = call.served.answers.access
-
-    def page(token: str) -> Awaitable[pb.ListVhostsReply]:
-        return answers.list_vhosts(pb.ListVhostsRequest(page_size=100, page_token=token))
-
-    rows = await _pages(call, page, lambda reply: [{"name": each.name} for each in reply.vhosts])
-    members = await call.node.look(call.served.overview.members)
+    access = call.served.answers.access.overview
+    names, firehose, members = await call.node.look(
+        lambda: (access.vhosts(), frozenset(access.firehose()), call.served.overview.members())
+    )
     states = {
         member.node: "running" if member.state.value == "up" else "down" for member in members
     }
-    firehose = await call.node.look(answers.overview.firehose)
-    shown = {row["name"]: row for row in rows if call.may_see(row["name"])}
-    for name, row in shown.items():
-        row |= {
-            "tracing": name in firehose, "cluster_state": states, "description": "", "tags": [],
-            "metadata": {"description": "", "tags": []}, "messages": 0, "messages_ready": 0,
-            "messages_unacknowledged": 0,
-        }  # fmt: skip
-    for queue in await queues(call, None):
-        row = shown.get(queue["vhost"], {})
-        for name in ("messages", "messages_ready", "messages_unacknowledged"):
-            # With a part missing there is no sum.
-            if name not in queue:
-                row.pop(name, None)
-            elif name in row:
-                row[name] += queue[name]
-    return list(shown.values())
+    sums = await call.totals.sums.get()
+    return [
+        {
+            "name": name, "tracing": name in firehose, "cluster_state": states, "description": "",
+            "tags": [], "metadata": {"description": "", "tags": []},
+            **sums.get(name, dict.fromkeys(NAMES, 0)),
+        }
+        for name in names
+        if call.may_see(name)
+    ]  # fmt: skip
 
 
 async def users(call: Call) -> list[Row]:
@@ -192,18 +230,21 @@ async def users(call: Call) -> list[Row]:
 
 async def permissions(call: Call, user: str | None = None, vhost: str | None = None) -> list[Row]:
     """Permissions of a user, or in a virtual host, or all."""
-    answers = call.served.answers.access
-
-    def page(token: str) -> Awaitable[pb.ListPermissionsReply]:
-        return answers.list_permissions(
-            pb.ListPermissionsRequest(
-                user=user, vhost=vhost, page_size=HTTP_ROWS_AT_ONCE, page_token=token
-            )
-        )
-
-    return await _pages(
-        call, page, lambda reply: [shapes.permission(each) for each in reply.permissions]
-    )
+    access = call.served.answers.access.overview
+    keys = [
+        key
+        for key in await call.node.look(access.grants)
+        if user in (None, key.user) and vhost in (None, key.vhost)
+    ]
+    if len(keys) > HTTP_ROWS_MAX:
+        raise _too_many()
+    found: list[Row] = []
+    async for part in slices(keys, HTTP_ROWS_AT_ONCE):
+        found += [
+            permission_row(permissions_message(key, grant))
+            for key, grant in await call.node.look(partial(access.grants_of, part))
+        ]
+    return found
 
 
 async def client_counts(call: Call) -> Row:

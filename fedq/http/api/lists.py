@@ -1,19 +1,21 @@
 """Lists as RabbitMQ gives them: sorted, a page of them, some columns, as JSON 500 rows at a time.
 
-Inputs: rows, and the words of a query: `sort`, `sort_reverse`, `page`, `page_size`, `name`,
-`use_regex`, `columns`. Output: an answer. A regular expression goes through the automata of
-permissions (`fedq.wiring.cluster_map.patterns`): the standard library's would hold the interpreter
-for as long as whoever asks likes.
+Inputs: what there is, cheaply (`Listing`), and the words of a query: `sort`, `sort_reverse`,
+`page`, `page_size`, `name`, `use_regex`, `columns`. Output: an answer. A page is chosen first, and
+then rows are gathered for what is on it alone; only who sorts by a figure has all gathered. A
+regular expression goes through the automata of permissions (`fedq.wiring.cluster_map.patterns`):
+the standard library's would hold the interpreter for as long as whoever asks likes.
 """
 
-import asyncio
-from collections.abc import AsyncIterator, Callable, Mapping
-from typing import Any, Final
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final, Generic, TypeVar
 
 import orjson
 
-from fedq.http.bounds import HTTP_ROWS_AT_ONCE
-from fedq.http.refusal import HttpRefusal, bad_request
+from fedq.http.api.slices import in_order, matching, slices
+from fedq.http.bounds import HTTP_ROWS_AT_ONCE, HTTP_ROWS_MAX, HTTP_ROWS_SORTED_MAX
+from fedq.http.refusal import HttpRefusal, bad_request, unavailable
 from fedq.http.serving.exchange import Answer, Row
 from fedq.wiring.cluster_map.patterns import Pattern, PatternError
 
@@ -21,32 +23,99 @@ _PAGE_SIZE: Final = 100
 _PAGE_SIZE_MAX: Final = 500
 _INVALID: Final = "Pagination parameters are invalid"
 
+Thing = TypeVar("Thing")
 
-def list_answer(rows: list[Row], query: Mapping[str, str]) -> Answer:
+
+@dataclass(frozen=True, slots=True)
+class Listing(Generic[Thing]):
+    """What a list is of."""
+
+    things: Sequence[Thing]
+    #: The rows of some of them; those that are gone meanwhile are left out.
+    rows: Callable[[Sequence[Thing]], Awaitable[list[Row]]]
+    name: Callable[[Thing], str]
+    #: Where a thing stands when no order is asked for; None: as they came.
+    rank: Callable[[Thing], tuple[Any, ...]] | None = None
+    #: Columns that are known without gathering rows.
+    columns: Mapping[str, Callable[[Thing], Any]] = field(default_factory=dict)
+
+
+def of_rows(rows: list[Row]) -> Listing[Row]:
+    """The list of rows that were gathered already."""
+
+    async def same(found: Sequence[Row]) -> list[Row]:
+        return list(found)
+
+    return Listing(rows, same, lambda row: str(row.get("name", "")))
+
+
+async def list_answer(listing: Listing[Thing], query: Mapping[str, str]) -> Answer:
     """The rows that the query wants, as it wants them."""
-    total = len(rows)
-    page = _page_of(query)
-    if page is not None:
+    page, columns = _page_of(query), _columns(query)
+    things, total = listing.things, len(listing.things)
+    if page is not None and query.get("name"):
         matches = _matcher(query)
-        rows = [row for row in rows if matches(str(row.get("name", "")))]
+        things = await matching(things, lambda each: matches(listing.name(each)))
+    elif page is None and total > HTTP_ROWS_MAX:
+        raise unavailable(
+            f"there are more than {HTTP_ROWS_MAX} of them; ask for pages, or for those of one "
+            "virtual host"
+        )
     sort = query.get("sort")
-    if sort:
-        path = sort.split(".")
-        rows.sort(key=lambda row: _rank(_at(row, path)))
-        if query.get("sort_reverse") == "true":
-            rows.reverse()
-    columns = _columns(query)
+    known = listing.columns.get(sort) if sort else None
+    if sort and known is None:
+        gathered = of_rows(await _gathered(listing, things))
+        ordered = await _sorted(gathered.things, _rank_at(sort), query)
+        return await _shown(gathered, ordered, page, total, columns)
+    if known is not None:
+        column = known
+        things = await _sorted(things, lambda each: _rank(column(each)), query)
+    elif listing.rank is not None:
+        things = await in_order(things, listing.rank)
+    return await _shown(listing, things, page, total, columns)
+
+
+async def _sorted(
+    things: Sequence[Thing], rank: Callable[[Thing], tuple[Any, ...]], query: Mapping[str, str]
+) -> Sequence[Thing]:
+    found = await in_order(things, rank)
+    if query.get("sort_reverse") == "true":
+        found.reverse()
+    return found
+
+
+async def _gathered(listing: Listing[Thing], things: Sequence[Thing]) -> list[Row]:
+    """The rows of all things, to be sorted by what only they say."""
+    if len(things) > HTTP_ROWS_SORTED_MAX:
+        cheap = f", or sort by {', '.join(listing.columns)}" if listing.columns else ""
+        raise bad_request(
+            f"at most {HTTP_ROWS_SORTED_MAX} are sorted by this column, and there are "
+            f"{len(things)}: ask for fewer by name or virtual host{cheap}"
+        )
+    found: list[Row] = []
+    async for part in slices(things, HTTP_ROWS_AT_ONCE):
+        found += await listing.rows(part)
+    return found
+
+
+async def _shown(
+    listing: Listing[Thing], things: Sequence[Thing], page: tuple[int, int] | None, total: int,
+    columns: list[list[str]] | None,
+) -> Answer:  # fmt: skip
+    """The answer with a page of the things, or all of them."""
     if page is None:
-        if len(rows) <= HTTP_ROWS_AT_ONCE:
-            return Answer(body=orjson.dumps(_wanted(rows, columns)))
-        return Answer(parts=_encoded(rows, columns))
+        if len(things) <= HTTP_ROWS_AT_ONCE:
+            return Answer(body=orjson.dumps(_wanted(await listing.rows(things), columns)))
+        # What is wrong with the first ones has a status yet.
+        first = await listing.rows(things[:HTTP_ROWS_AT_ONCE])
+        return Answer(parts=_encoded(listing, first, things[HTTP_ROWS_AT_ONCE:], columns))
     number, size = page
-    filtered = len(rows)
+    filtered = len(things)
     count = max(1, -(-filtered // size))
     if number > count:
         text = f"Page out of range, page: {number} page size: {size}, len: {filtered}"
         raise HttpRefusal(400, "page_out_of_range", text)
-    shown = rows[(number - 1) * size : number * size]
+    shown = await listing.rows(things[(number - 1) * size : number * size])
     counts = {
         "page": number, "page_count": count, "page_size": size, "total_count": total,
         "filtered_count": filtered, "item_count": len(shown),
@@ -60,14 +129,18 @@ def one_answer(row: Row, query: Mapping[str, str]) -> Answer:
     return Answer(body=orjson.dumps(row if columns is None else _cut(row, columns)))
 
 
-async def _encoded(rows: list[Row], columns: list[list[str]] | None) -> AsyncIterator[bytes]:
-    """A JSON list in parts, with room for the thread's other work in between."""
-    before = b"["
-    for start in range(0, len(rows), HTTP_ROWS_AT_ONCE):
-        part = _wanted(rows[start : start + HTTP_ROWS_AT_ONCE], columns)
-        yield before + orjson.dumps(part)[1:-1]
-        before = b","
-        await asyncio.sleep(0)
+async def _encoded(
+    listing: Listing[Thing], first: list[Row], others: Sequence[Thing],
+    columns: list[list[str]] | None,
+) -> AsyncIterator[bytes]:  # fmt: skip
+    """A JSON list in parts, each gathered when the one before has been taken."""
+    yield b"[" + orjson.dumps(_wanted(first, columns))[1:-1]
+    comma = b"," if first else b""
+    async for part in slices(others, HTTP_ROWS_AT_ONCE):
+        rows = await listing.rows(part)
+        if rows:
+            yield comma + orjson.dumps(_wanted(rows, columns))[1:-1]
+            comma = b","
     yield b"]"
 
 
@@ -92,18 +165,21 @@ def _page_of(query: Mapping[str, str]) -> tuple[int, int] | None:
 
 def _matcher(query: Mapping[str, str]) -> Callable[[str], bool]:
     """Whether a name is wanted; letters of both cases are the same."""
-    wanted = query.get("name", "")
-    if not wanted:
-        return lambda _: True
+    text = query["name"]
+    lower = text.lower()
     if query.get("use_regex") != "true":
-        return lambda name: wanted.lower() in name.lower()
+        return lambda name: lower in name.lower()
     try:
-        patterns = [Pattern(wanted), Pattern(wanted.lower())]
+        pattern, lowered = Pattern(text), Pattern(lower)
     except PatternError:
         raise bad_request(_INVALID) from None
 
     def matches(name: str) -> bool:
-        return patterns[0].matches(name) or patterns[1].matches(name.lower())
+        small = name.lower()
+        # Most patterns and names are in small letters: that is one walk.
+        return lowered.matches(small) or (
+            (small != name or lower != text) and pattern.matches(name)
+        )
 
     return matches
 
@@ -138,6 +214,11 @@ def _at(row: Row, path: list[str]) -> Any:
             return _ABSENT
         value = value[step]
     return value
+
+
+def _rank_at(column: str) -> Callable[[Row], tuple[int, Any]]:
+    path = column.split(".")
+    return lambda row: _rank(_at(row, path))
 
 
 def _rank(value: Any) -> tuple[int, Any]:

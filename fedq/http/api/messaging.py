@@ -91,7 +91,7 @@ async def purge_queue(call: Call) -> Answer:
 async def put_exchange(call: Call) -> Answer:
     """Declares an exchange."""
     body, name = await call.request.table(), reading.exchange_name(call.name)
-    rows = await gathering.exchanges(call, call.vhost)
+    known = (await gathering.exchanges(call, call.vhost)).things
     request = m.ExchangeDeclare(
         name, text_of("type", body.get("type", "direct")), durable=_flag(body, "durable"),
         auto_delete=_flag(body, "auto_delete"), internal=_flag(body, "internal"),
@@ -99,7 +99,7 @@ async def put_exchange(call: Call) -> Answer:
     )  # fmt: skip
     async with _broker(call) as broker:
         await broker.call(request, m.ExchangeDeclareOk)
-    return DONE if any(row["name"] == name for row in rows) else CREATED
+    return DONE if any(each[1] == name for each in known) else CREATED
 
 
 async def delete_exchange(call: Call) -> Answer:

@@ -3,24 +3,26 @@
 Each function answers one path; lists go through `fedq.http.api.lists`.
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Final
 
 from fedq import __version__
 from fedq.http.api import gathering, shapes
 from fedq.http.api.call import ASK_S, Call
-from fedq.http.api.lists import list_answer, one_answer
+from fedq.http.api.lists import list_answer, of_rows, one_answer
+from fedq.http.api.totals import sum_of
 from fedq.http.refusal import not_there
 from fedq.http.serving.exchange import Answer, Row, json_answer
 from fedq.node.views.overview_types import MemberState
 from fedq.shell.pb import admin_pb2 as pb
+from fedq.wiring.cluster_map.records import Binding
 
 #: Whose API this is: tools look at it for what they may ask.
 API_VERSION: Final = "3.10.0"
 
 
-def _list(call: Call, rows: list[Row]) -> Answer:
-    return list_answer(rows, call.request.query)
+async def _list(call: Call, rows: list[Row]) -> Answer:
+    return await list_answer(of_rows(rows), call.request.query)
 
 
 def _one(call: Call, rows: Iterable[Row], key: str, wanted: str) -> Answer:
@@ -36,18 +38,13 @@ def _one(call: Call, rows: Iterable[Row], key: str, wanted: str) -> Answer:
 
 async def overview(call: Call) -> Answer:
     """The cluster at a glance."""
-    rows = await gathering.queues(call, None)
-    rows = call.visible(rows)
     counts: Row = await gathering.client_counts(call)
     counts |= {
-        "exchanges": len(call.visible(await gathering.exchanges(call, None))),
-        "queues": len(rows),
+        "exchanges": len((await gathering.exchanges(call, None)).things),
+        "queues": len((await gathering.queues(call, None)).things),
     }
-    totals = {
-        name: sum(row[name] for row in rows)
-        for name in ("messages", "messages_ready", "messages_unacknowledged")
-        if all(name in row for row in rows)
-    }
+    sums = await call.totals.sums.get()
+    totals = sum_of(row for vhost, row in sums.items() if call.may_see(vhost))
     node, _ = await call.node.look(call.served.overview.process)
     found: Row = {
         "management_version": API_VERSION,
@@ -104,7 +101,7 @@ async def cluster_name(call: Call) -> Answer:
 
 async def nodes(call: Call) -> Answer:
     """Members of the cluster."""
-    return _list(call, await gathering.nodes(call))
+    return await _list(call, await gathering.nodes(call))
 
 
 async def node(call: Call) -> Answer:
@@ -114,7 +111,20 @@ async def node(call: Call) -> Answer:
 
 async def nothing(call: Call) -> Answer:
     """A list of what fedq does not have: policies, parameters and the like."""
-    return _list(call, [])
+    return await _list(call, [])
+
+
+async def status(call: Call) -> Answer:
+    """The cluster at a glance, with what is wrong: fedq's own."""
+    found = await call.totals.status.get()
+    return json_answer(
+        {
+            "node": found.node, "leader": found.leader or None, "problems": list(found.problems),
+            "queues": found.queues, "fragments": found.fragments,
+            "fragments_unavailable": found.fragments_unavailable,
+            "fragments_short": found.fragments_short, "moves": found.moves,
+        }
+    )  # fmt: skip
 
 
 # --- clients --------------------------------------------------------------------------------------
@@ -122,7 +132,7 @@ async def nothing(call: Call) -> Answer:
 
 async def connections(call: Call) -> Answer:
     """Client connections."""
-    return _list(call, await gathering.connections(call, call.places.get("vhost")))
+    return await _list(call, await gathering.connections(call, call.places.get("vhost")))
 
 
 async def connection(call: Call) -> Answer:
@@ -133,12 +143,13 @@ async def connection(call: Call) -> Answer:
 async def connection_channels(call: Call) -> Answer:
     """The channels of one connection."""
     rows = await gathering.channels(call, None)
-    return _list(call, [row for row in rows if row["connection_details"]["name"] == call.name])
+    own = [row for row in rows if row["connection_details"]["name"] == call.name]
+    return await _list(call, own)
 
 
 async def channels(call: Call) -> Answer:
     """Channels of client connections."""
-    return _list(call, await gathering.channels(call, call.places.get("vhost")))
+    return await _list(call, await gathering.channels(call, call.places.get("vhost")))
 
 
 async def channel(call: Call) -> Answer:
@@ -153,7 +164,7 @@ async def channel(call: Call) -> Answer:
 
 async def consumers(call: Call) -> Answer:
     """Consumers."""
-    return _list(call, await gathering.consumers(call, call.places.get("vhost")))
+    return await _list(call, await gathering.consumers(call, call.places.get("vhost")))
 
 
 # --- queues, exchanges, bindings ------------------------------------------------------------------
@@ -161,16 +172,19 @@ async def consumers(call: Call) -> Answer:
 
 async def queues(call: Call) -> Answer:
     """Shared queues."""
-    return _list(call, call.visible(await gathering.queues(call, call.places.get("vhost"))))
+    found = await gathering.queues(call, call.places.get("vhost"))
+    return await list_answer(found, call.request.query)
 
 
 async def queue_row(call: Call) -> Row:
-    """The queue of the path; raises `HttpRefusal` 404."""
+    """The queue of the path, with its fragments; raises `HttpRefusal` 404."""
     request = pb.ShowQueueRequest(vhost=call.vhost, name=call.name)
     if not call.name:
         raise not_there()
     found = await call.ask(lambda: call.served.answers.cluster.show_queue(request, ASK_S))
-    return shapes.queue(found)
+    return shapes.queue(found) | {
+        "fedq_fragment_details": [shapes.fragment(each) for each in found.fragments]
+    }
 
 
 async def queue(call: Call) -> Answer:
@@ -183,7 +197,8 @@ async def queue(call: Call) -> Answer:
 
 async def exchanges(call: Call) -> Answer:
     """Exchanges."""
-    return _list(call, call.visible(await gathering.exchanges(call, call.places.get("vhost"))))
+    found = await gathering.exchanges(call, call.places.get("vhost"))
+    return await list_answer(found, call.request.query)
 
 
 def exchange_name(name: str) -> str:
@@ -193,38 +208,42 @@ def exchange_name(name: str) -> str:
 
 async def exchange(call: Call) -> Answer:
     """One exchange."""
-    rows = await gathering.exchanges(call, call.vhost)
-    return _one(call, rows, "name", exchange_name(call.name))
+    found = await gathering.exchange(call, exchange_name(call.name))
+    return one_answer(found, call.request.query)
 
 
 async def bindings(call: Call) -> Answer:
     """Bindings."""
-    return _list(call, call.visible(await gathering.bindings(call, call.places.get("vhost"))))
+    found = await gathering.bindings(call, call.places.get("vhost"))
+    return await list_answer(found, call.request.query)
+
+
+async def _bindings_that(call: Call, is_wanted: Callable[[Binding], bool]) -> Answer:
+    found = await gathering.bindings(call, call.vhost, is_wanted)
+    return await list_answer(found, call.request.query)
 
 
 async def queue_bindings(call: Call) -> Answer:
     """The bindings of one queue."""
     await queue_row(call)
-    rows = await gathering.bindings(call, call.vhost)
-    return _list(call, [row for row in rows if _leads_to(row, call.name, "queue")])
+    return await _bindings_that(call, lambda each: _leads_to(each, call.name, "queue"))
 
 
 async def exchange_bindings_out(call: Call) -> Answer:
     """The bindings that one exchange is the source of."""
-    await exchange(call)
-    rows = await gathering.bindings(call, call.vhost)
-    return _list(call, [row for row in rows if row["source"] == exchange_name(call.name)])
+    source = exchange_name(call.name)
+    await gathering.exchange(call, source)
+    return await _bindings_that(call, lambda each: each.source == source)
 
 
 async def exchange_bindings_in(call: Call) -> Answer:
     """The bindings that lead to one exchange."""
-    await exchange(call)
-    rows = await gathering.bindings(call, call.vhost)
-    return _list(call, [row for row in rows if _leads_to(row, call.name, "exchange")])
+    await gathering.exchange(call, exchange_name(call.name))
+    return await _bindings_that(call, lambda each: _leads_to(each, call.name, "exchange"))
 
 
-def _leads_to(row: Row, name: str, kind: str) -> bool:
-    return bool(row["destination"] == name and row["destination_type"] == kind)
+def _leads_to(binding: Binding, name: str, kind: str) -> bool:
+    return binding.destination == name and binding.destination_kind == kind
 
 
 async def bindings_between(call: Call) -> list[Row]:
@@ -233,13 +252,16 @@ async def bindings_between(call: Call) -> list[Row]:
     if kind is None:
         raise not_there()
     source, destination = exchange_name(call.places["source"]), call.places["destination"]
-    rows = await gathering.bindings(call, call.vhost)
-    return [row for row in rows if row["source"] == source and _leads_to(row, destination, kind)]
+    found = await gathering.bindings(
+        call, call.vhost,
+        lambda each: each.source == source and _leads_to(each, destination, kind),
+    )  # fmt: skip
+    return await found.rows(found.things)
 
 
 async def bindings_of_two(call: Call) -> Answer:
     """All bindings between two."""
-    return _list(call, await bindings_between(call))
+    return await _list(call, await bindings_between(call))
 
 
 async def binding(call: Call) -> Answer:
@@ -252,7 +274,7 @@ async def binding(call: Call) -> Answer:
 
 async def vhosts(call: Call) -> Answer:
     """Virtual hosts."""
-    return _list(call, await gathering.vhosts(call))
+    return await _list(call, await gathering.vhosts(call))
 
 
 async def vhost(call: Call) -> Answer:
@@ -262,14 +284,14 @@ async def vhost(call: Call) -> Answer:
 
 async def users(call: Call) -> Answer:
     """Users."""
-    return _list(call, await gathering.users(call))
+    return await _list(call, await gathering.users(call))
 
 
 async def users_without_permissions(call: Call) -> Answer:
     """Users that have no permissions anywhere."""
     busy = {row["user"] for row in await gathering.permissions(call)}
     rows = await gathering.users(call)
-    return _list(call, [row for row in rows if row["name"] not in busy])
+    return await _list(call, [row for row in rows if row["name"] not in busy])
 
 
 async def user(call: Call) -> Answer:
@@ -281,7 +303,7 @@ async def permissions(call: Call) -> Answer:
     """All permissions; of a virtual host, or of a user."""
     places = call.places
     rows = await gathering.permissions(call, places.get("user"), places.get("vhost"))
-    return _list(call, rows)
+    return await _list(call, rows)
 
 
 async def permission(call: Call) -> Answer:
@@ -292,12 +314,12 @@ async def permission(call: Call) -> Answer:
 
 async def limits(call: Call) -> Answer:
     """The limits of virtual hosts that have some."""
-    return _list(call, await _limits(call, is_user=False))
+    return await _list(call, await _limits(call, is_user=False))
 
 
 async def user_limits(call: Call) -> Answer:
     """The limits of users that have some."""
-    return _list(call, await _limits(call, is_user=True))
+    return await _list(call, await _limits(call, is_user=True))
 
 
 async def _limits(call: Call, *, is_user: bool) -> list[Row]:

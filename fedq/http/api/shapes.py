@@ -12,8 +12,16 @@ from urllib.parse import quote_plus
 
 import orjson
 
+from fedq.admin.rows import (
+    FRAGMENT_STATES,
+    OTHER,
+    arguments_of,
+    channel_name,
+    channel_row,
+    connection_row,
+    consumer_row,
+)
 from fedq.http.serving.exchange import Row
-from fedq.shell.config.values import split_address
 from fedq.shell.pb import admin_pb2 as pb
 
 _DESCRIPTION: Final = "AMQP {} exchange, as per the AMQP specification"
@@ -34,15 +42,9 @@ def exchange_types() -> list[Row]:
     ]
 
 
-def table(text: str) -> Row:
-    """A declaration's arguments."""
-    found: Row = orjson.loads(text) if text else {}
-    return found
-
-
 def queue(each: pb.Queue) -> Row:
     """A shared queue; figures that are unknown are left out."""
-    arguments = table(each.arguments_json)
+    arguments = arguments_of(each.arguments_json)
     states = [_STATES.get(fragment.state, "unknown") for fragment in each.fragments]
     first = each.fragments[0] if each.fragments else None
     members = dict.fromkeys(
@@ -78,16 +80,18 @@ def queue(each: pb.Queue) -> Row:
     return row
 
 
-def exchange(each: pb.Exchange) -> Row:
-    """An exchange."""
+def fragment(each: pb.Fragment) -> Row:
+    """A fragment of a queue, where it is and what it holds."""
+    is_known = each.HasField("ready")
     return {
-        "name": each.name,
-        "vhost": each.vhost,
-        "type": each.type,
-        "durable": each.durable,
-        "auto_delete": each.auto_delete,
-        "internal": each.internal,
-        "arguments": table(each.arguments_json),
+        "fragment": each.fragment,
+        "state": FRAGMENT_STATES.get(each.state, OTHER),
+        "primary": each.primary,
+        "backups": list(each.backups),
+        "in_sync": list(each.in_sync),
+        "ready": each.ready if is_known else None,
+        "unacknowledged": each.unacknowledged if is_known else None,
+        "bytes": each.bytes if is_known else None,
     }
 
 
@@ -102,7 +106,7 @@ def properties_key(routing_key: str, arguments: Row) -> str:
 
 def binding(each: pb.Binding) -> Row:
     """A binding of an exchange to a queue, an exchange, or a node's exclusive queues."""
-    arguments = table(each.arguments_json)
+    arguments = arguments_of(each.arguments_json)
     return {
         "source": each.source_name,
         "vhost": each.vhost,
@@ -114,42 +118,14 @@ def binding(each: pb.Binding) -> Row:
     }
 
 
-def default_binding(vhost: str, name: str) -> Row:
-    """The binding that every queue has to the default exchange."""
-    return {
-        "source": "",
-        "vhost": vhost,
-        "destination": name,
-        "destination_type": "queue",
-        "routing_key": name,
-        "arguments": {},
-        "properties_key": properties_key(name, {}),
-    }
-
-
-def _address(text: str) -> tuple[str, int]:
-    try:
-        return split_address(text)
-    except ValueError:
-        return text, 0
-
-
 def connection(each: pb.Connection) -> Row:
     """A client connection."""
-    host, port = _address(each.client_address)
-    row: Row = {
-        "name": each.name,
-        "node": each.node,
-        "user": each.user,
+    row = {
+        **connection_row(each),
         "user_who_performed_action": each.user,
-        "vhost": each.vhost,
-        "peer_host": host,
-        "peer_port": port,
         "client_properties": {"connection_name": each.client_name} if each.client_name else {},
-        "channels": each.channels,
         "protocol": "AMQP 0-9-1",
         "type": "network",
-        "state": "blocked" if each.blocked else "running",
     }
     if each.client_name:
         row["user_provided_name"] = each.client_name
@@ -159,22 +135,9 @@ def connection(each: pb.Connection) -> Row:
 def channel(each: pb.Channel) -> Row:
     """A channel of a client connection."""
     return {
-        "name": f"{each.connection} ({each.number})",
-        "number": each.number,
-        "node": each.node,
-        "user": each.user,
+        **channel_row(each),
         "user_who_performed_action": each.user,
-        "vhost": each.vhost,
         "connection_details": {"name": each.connection},
-        "consumer_count": each.consumers,
-        "messages_unacknowledged": each.unacknowledged,
-        "messages_uncommitted": each.uncommitted,
-        "acks_uncommitted": each.acks_uncommitted,
-        "messages_unconfirmed": each.unconfirmed,
-        "prefetch_count": each.prefetch_count,
-        "global_prefetch_count": each.global_prefetch_count,
-        "confirm": each.confirm,
-        "transactional": each.transactional,
         "state": "running" if each.flow else "flow",
     }
 
@@ -182,14 +145,11 @@ def channel(each: pb.Channel) -> Row:
 def consumer(each: pb.Consumer) -> Row:
     """A consumer; whether it is active may be unknown."""
     row: Row = {
-        "consumer_tag": each.tag,
+        **consumer_row(each),
         "queue": {"name": each.queue.name, "vhost": each.queue.vhost},
-        "ack_required": each.ack_required,
-        "prefetch_count": each.prefetch_count,
         "exclusive": False,
-        "arguments": {"x-priority": each.priority} if each.priority else {},
         "channel_details": {
-            "name": f"{each.connection} ({each.channel})",
+            "name": channel_name(each.connection, each.channel),
             "connection_name": each.connection,
             "number": each.channel,
             "node": each.node,
@@ -204,17 +164,6 @@ def consumer(each: pb.Consumer) -> Row:
 def user(name: str, tags: tuple[str, ...] | list[str], limits: Row) -> Row:
     """A user; never its password, in whatever form."""
     return {"name": name, "tags": list(tags), "limits": limits}
-
-
-def permission(each: pb.Permissions) -> Row:
-    """What a user may do in a virtual host."""
-    return {
-        "user": each.user,
-        "vhost": each.vhost,
-        "configure": each.configure,
-        "write": each.write,
-        "read": each.read,
-    }
 
 
 def node(each: pb.Member) -> Row:
@@ -251,8 +200,3 @@ def node(each: pb.Member) -> Row:
     if alarms.HasField("disk_free_bytes"):
         row["disk_free"] = alarms.disk_free_bytes
     return row
-
-
-def limits_of(each: pb.Limits) -> Row:
-    """The limits of a virtual host, or a user."""
-    return {limit.name: limit.value for limit in each.limits}

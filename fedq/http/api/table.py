@@ -6,6 +6,7 @@ Those that are missing are in docs/HTTP.md; a test of tidiness compares.
 from typing import Final
 
 from fedq.http.api import changing, messaging, reading
+from fedq.http.api.definitions import export, importing
 from fedq.http.api.routing import Handler, Right, Route
 
 
@@ -19,6 +20,7 @@ READING: Final = (
     _get("/api/cluster-name", reading.cluster_name),
     _get("/api/nodes", reading.nodes, Right.MONITORING),
     _get("/api/nodes/{name}", reading.node, Right.MONITORING),
+    _get("/api/fedq/status", reading.status, Right.MONITORING),
     _get("/api/extensions", reading.nothing),
     _get("/api/connections", reading.connections),
     _get("/api/connections/{name}/channels", reading.connection_channels),
@@ -120,6 +122,14 @@ CHANGING: Final = (
         {"GET": reading.binding, "DELETE": messaging.delete_binding},
     ),
     _get("/api/aliveness-test/{vhost}", messaging.aliveness),
+    Route(
+        "/api/definitions", Right.ADMINISTRATOR,
+        {"GET": export.export_all, "POST": importing.import_all},
+    ),
+    Route(
+        "/api/definitions/{vhost}", Right.ADMINISTRATOR,
+        {"GET": export.export_vhost, "POST": importing.import_vhost},
+    ),
 )  # fmt: skip
 
 ROUTES: Final = (*READING, *CHANGING)

@@ -1,16 +1,17 @@
 """What the listener for Prometheus answers: two pages, each of them at most once a second.
 
-Input: requests. Output: pages, from a scrape that stands for a moment: many who ask at once, or
-often, cost the node one scrape. Nobody logs in, as at RabbitMQ's port for metrics.
+Input: requests. Output: pages, written once for all who ask. Each stands for a second, or for three
+times as long as it took if that is longer: many who ask at once, or often, cost the node and this
+thread a part of their time. Nobody logs in, as at RabbitMQ's port for metrics.
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from typing import Final
 
-from fedq.http.bounds import METRICS_FRESH_S
+from fedq.http.bounds import METRICS_FRESH_S, METRICS_FRESH_TIMES
 from fedq.http.metrics import page
-from fedq.http.metrics.samples import Samples, Sources, scrape
+from fedq.http.metrics.samples import Sources, scrape
 from fedq.http.questions import NodeLoop
 from fedq.http.refusal import HttpRefusal, not_there
 from fedq.http.serving.exchange import Answer, Request
@@ -18,27 +19,31 @@ from fedq.http.serving.exchange import Answer, Request
 _PATHS: Final = {("metrics",): False, ("metrics", "per-object"): True}
 
 
-class _Kept:
-    """The last scrape of a kind, and the one under way."""
+class _Page:
+    """A page as it was written last, and the one under way."""
 
-    __slots__ = ("at_s", "samples", "under_way")
+    __slots__ = ("parts", "under_way")
 
     def __init__(self) -> None:
-        self.at_s = float("-inf")
-        self.samples: Samples | None = None
-        self.under_way: asyncio.Task[Samples] | None = None
+        #: None: what there was is too old.
+        self.parts: list[bytes] | None = None
+        self.under_way: asyncio.Task[list[bytes]] | None = None
+
+    def forget(self) -> None:
+        """Lets go of the page; whoever is sent it has it still."""
+        self.parts = None
 
 
 class MetricsApplication:
     """The pages of metrics. Belongs to one event loop."""
 
-    __slots__ = ("_kept", "_loop", "_node", "_sources")
+    __slots__ = ("_loop", "_node", "_pages", "_sources")
 
     def __init__(self, node: NodeLoop, sources: Sources) -> None:
         self._node = node
         self._sources = sources
         self._loop = asyncio.get_running_loop()
-        self._kept = {by_object: _Kept() for by_object in (False, True)}
+        self._pages = {by_object: _Page() for by_object in (False, True)}
 
     async def __call__(self, request: Request) -> Answer:
         """Answers a request."""
@@ -48,30 +53,40 @@ class MetricsApplication:
         if request.method not in ("GET", "HEAD"):
             allowed = (("allow", "GET, HEAD"),)
             raise HttpRefusal(405, "method_not_allowed", "metrics are only read", allowed)
-        samples = await self._samples(by_object=by_object)
+        parts = await self._written(by_object=by_object)
         if not by_object:
-            return Answer(body=page.aggregated(samples), kind=page.CONTENT_TYPE)
-        return Answer(kind=page.CONTENT_TYPE, parts=_parts(page.by_object(samples)))
+            return Answer(body=parts[0], kind=page.CONTENT_TYPE)
+        return Answer(kind=page.CONTENT_TYPE, parts=_sent(parts))
 
-    async def _samples(self, *, by_object: bool) -> Samples:
-        kept = self._kept[by_object]
-        if kept.samples is not None and self._loop.time() - kept.at_s < METRICS_FRESH_S:
-            return kept.samples
+    async def _written(self, *, by_object: bool) -> list[bytes]:
+        kept = self._pages[by_object]
+        if kept.parts is not None:
+            return kept.parts
         if kept.under_way is None:
-            kept.under_way = self._loop.create_task(self._scrape(kept, by_object=by_object))
+            kept.under_way = self._loop.create_task(self._write(kept, by_object=by_object))
         # Whoever asked first may hang up, and the others wait on.
         return await asyncio.shield(kept.under_way)
 
-    async def _scrape(self, kept: _Kept, *, by_object: bool) -> Samples:
+    async def _write(self, kept: _Page, *, by_object: bool) -> list[bytes]:
+        began_s = self._loop.time()
         try:
-            kept.samples = await scrape(self._node, self._sources, by_object=by_object)
-            kept.at_s = self._loop.time()
-            return kept.samples
+            samples = await scrape(self._node, self._sources, by_object=by_object)
+            parts: list[bytes] = []
+            if by_object:
+                for part in page.by_object(samples):
+                    parts.append(part)
+                    await asyncio.sleep(0)
+            else:
+                parts.append(page.aggregated(samples))
         finally:
             kept.under_way = None
+        kept.parts = parts
+        took_s = self._loop.time() - began_s
+        self._loop.call_later(max(METRICS_FRESH_S, METRICS_FRESH_TIMES * took_s), kept.forget)
+        return parts
 
 
-async def _parts(parts: Iterator[bytes]) -> AsyncIterator[bytes]:
+async def _sent(parts: list[bytes]) -> AsyncIterator[bytes]:
     """The parts of a page, with room for the thread's other work in between."""
     for part in parts:
         yield part

@@ -119,8 +119,14 @@ class Samples:
     connections: list[ConnectionOverview] = field(default_factory=list)
     channels: list[ChannelOverview] = field(default_factory=list)
     channel_total: ChannelSums = field(default_factory=ChannelSums)
-    #: Objects that had no room on the page.
-    left_out: int = 0
+    #: What had no room on the page: queues, each once; and clients.
+    queues_left_out: dict[QueueKey, None] = field(default_factory=dict)
+    clients_left_out: int = 0
+
+    @property
+    def left_out(self) -> int:
+        """How many objects had no room on the page."""
+        return len(self.queues_left_out) + self.clients_left_out
 
 
 class Sources(NamedTuple):
@@ -174,7 +180,7 @@ def _sums_of(found: Samples, key: QueueKey) -> QueueSums | None:
     known = found.queues.get(key)
     if known is None:
         if len(found.queues) >= METRIC_OBJECTS_MAX:
-            found.left_out += 1
+            found.queues_left_out[key] = None
             return None
         known = found.queues[key] = QueueSums()
     return known
@@ -206,7 +212,7 @@ def _keep(found: Samples, kept: list[Thing], more: list[Thing]) -> None:
     """Keeps as many as have room."""
     room = METRIC_OBJECTS_MAX - len(kept)
     kept += more[:room]
-    found.left_out += max(0, len(more) - room)
+    found.clients_left_out += max(0, len(more) - room)
 
 
 def _turns(counts: Sequence[int], total_us: int, longest_us: int) -> Turns:

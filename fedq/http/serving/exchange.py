@@ -120,7 +120,7 @@ def refusal_answer(refusal: HttpRefusal) -> Answer:
 
 async def send_answer(answer: Answer, send: Send, *, last: bool) -> None:
     """Sends an answer; `last`: the connection ends with it, as its request was not read."""
-    headers = [(b"cache-control", b"no-cache")]
+    headers = [(b"cache-control", b"no-cache"), (b"x-content-type-options", b"nosniff")]
     if answer.body or answer.parts is not None:
         headers.append((b"content-type", answer.kind.encode()))
     if answer.parts is None and answer.status != 204:

@@ -3,6 +3,7 @@
 Reads only. Names in order; passwords only as records, and only to be compared.
 """
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol
@@ -49,8 +50,8 @@ class AccessOverview(Protocol):
     def vhosts(self) -> Sequence[str]:
         """Names of all virtual hosts."""
 
-    def vhost(self, name: str) -> VhostOverview:
-        """The virtual host of a name that `vhosts` gave."""
+    def counted(self, names: Sequence[str]) -> Sequence[VhostOverview]:
+        """The virtual hosts of some names that `vhosts` gave, in that order."""
 
     def exchanges(self) -> Sequence[tuple[QueueKey, Exchange]]:
         """All exchanges, in any order."""
@@ -75,6 +76,9 @@ class AccessOverview(Protocol):
 
     def grant(self, key: GrantKey) -> Grant:
         """The grant of a key that `grants` gave."""
+
+    def grants_of(self, keys: Sequence[GrantKey]) -> Sequence[tuple[GrantKey, Grant]]:
+        """The grants of some keys, as far as they are still there."""
 
     def vhosts_of(self, user: str) -> Sequence[str]:
         """The virtual hosts in which the user has permissions."""
@@ -104,15 +108,13 @@ class AccessView:
         """The names of all virtual hosts."""
         return sorted(self._node.state.map.vhosts)
 
-    def vhost(self, name: str) -> VhostOverview:
-        """A virtual host, and how much is in it."""
+    def counted(self, names: Sequence[str]) -> Sequence[VhostOverview]:
+        """Virtual hosts, and how much is in each: one walk for all of them."""
         known = self._node.state.map
-        return VhostOverview(
-            name,
-            sum(key.vhost == name for key in known.exchanges),
-            sum(key.vhost == name for key in known.queues),
-            sum(key.vhost == name for key in known.grants),
-        )
+        exchanges = Counter([key.vhost for key in known.exchanges])
+        queues = Counter([key.vhost for key in known.queues])
+        users = Counter([key.vhost for key in known.grants])
+        return [VhostOverview(name, exchanges[name], queues[name], users[name]) for name in names]
 
     def exchanges(self) -> Sequence[tuple[QueueKey, Exchange]]:
         """All exchanges of the map."""
@@ -147,6 +149,11 @@ class AccessView:
     def grant(self, key: GrantKey) -> Grant:
         """A grant of the map."""
         return self._node.state.map.grants[key]
+
+    def grants_of(self, keys: Sequence[GrantKey]) -> Sequence[tuple[GrantKey, Grant]]:
+        """The grants of some keys, without those that are gone."""
+        known = self._node.state.map.grants
+        return [(key, grant) for key in keys if (grant := known.get(key)) is not None]
 
     def vhosts_of(self, user: str) -> Sequence[str]:
         """The virtual hosts in which the user has permissions."""

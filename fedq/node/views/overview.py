@@ -160,6 +160,10 @@ class NodeView:
         """All shared queues, in order."""
         return sorted(self._state.map.queues)
 
+    def queue_names(self) -> list[QueueKey]:
+        """All shared queues, in any order."""
+        return list(self._state.map.queues)
+
     def queue(self, key: QueueKey) -> QueueOverview | None:
         """One shared queue; None: the map has no such queue."""
         queue = self._state.map.queues.get(key)

@@ -304,6 +304,9 @@ class Overview(Protocol):
     def queue_keys(self) -> list[QueueKey]:
         """All shared queues, in order."""
 
+    def queue_names(self) -> list[QueueKey]:
+        """All shared queues, in any order: a copy of the names alone."""
+
     def queue(self, key: QueueKey) -> QueueOverview | None:
         """One shared queue; None: the map has no such queue."""
 

@@ -93,6 +93,9 @@ class HandFilled:
     def queue_keys(self) -> list[QueueKey]:
         return sorted(self.queues)
 
+    def queue_names(self) -> list[QueueKey]:
+        return list(self.queues)
+
     def queue(self, key: QueueKey) -> QueueOverview | None:
         return self.queues.get(key)
 
@@ -295,9 +298,14 @@ class SharedMap:
     def vhosts(self) -> Sequence[str]:
         return sorted(self.map.vhosts)
 
-    def vhost(self, name: str) -> VhostOverview:
-        exchanges = sum(key.vhost == name for key in self.map.exchanges)
-        return VhostOverview(name, exchanges, 0, sum(key.vhost == name for key in self.map.grants))
+    def counted(self, names: Sequence[str]) -> Sequence[VhostOverview]:
+        return [
+            VhostOverview(
+                name, sum(key.vhost == name for key in self.map.exchanges), 0,
+                sum(key.vhost == name for key in self.map.grants),
+            )
+            for name in names
+        ]  # fmt: skip
 
     def exchanges(self) -> Sequence[tuple[QueueKey, Exchange]]:
         return list(self.map.exchanges.items())
@@ -324,6 +332,9 @@ class SharedMap:
 
     def grant(self, key: GrantKey) -> Grant:
         return self.map.grants[key]
+
+    def grants_of(self, keys: Sequence[GrantKey]) -> Sequence[tuple[GrantKey, Grant]]:
+        return [(key, self.map.grants[key]) for key in keys if key in self.map.grants]
 
     def vhosts_of(self, user: str) -> Sequence[str]:
         return [key.vhost for key in self.map.grants if key.user == user]

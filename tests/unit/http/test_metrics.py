@@ -1,7 +1,7 @@
 """Pages of metrics: what a scrape finds, and the format."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 import pytest
@@ -142,7 +142,10 @@ def test_objects_without_room_are_counted(monkeypatch: pytest.MonkeyPatch) -> No
     found = read(b"".join(page.by_object(scraped(*some(), by_object=True))))
     queues = [labels for name, labels in found if name == "rabbitmq_queue_messages"]
     assert len(queues) == 1
-    assert found["fedq_metrics_left_out", ()] > 0
+    assert found["fedq_metrics_left_out", ()] == 3
+    monkeypatch.setattr(samples, "METRIC_OBJECTS_MAX", 0)
+    found = read(b"".join(page.by_object(scraped(*some(), by_object=True))))
+    assert found["fedq_metrics_left_out", ()] == 3 + 3, "a client's two, and one queue in two parts"
 
 
 def test_what_is_unknown_is_not_shown() -> None:
@@ -187,6 +190,36 @@ def test_many_who_ask_cost_one_scrape() -> None:
 
     asyncio.run(ask())
     assert found.looks == 1
+
+
+def test_a_page_by_object_is_written_once_for_all(monkeypatch: pytest.MonkeyPatch) -> None:
+    written = 0
+    by_object = page.by_object
+
+    def counted(samples: Samples) -> Iterator[bytes]:
+        nonlocal written
+        written += 1
+        return by_object(samples)
+
+    monkeypatch.setattr(page, "by_object", counted)
+
+    async def ask() -> None:
+        application = MetricsApplication(
+            NodeLoop(asyncio.get_running_loop()), Sources(*some(), TurnTimes())
+        )
+        answers = await asyncio.gather(
+            *[application(a_get(b"/metrics/per-object")) for _ in range(20)]
+        )
+        texts = [
+            b"".join([part async for part in each.parts])
+            for each in answers
+            if each.parts is not None
+        ]
+        assert len(set(texts)) == 1
+        assert read(texts[0])
+
+    asyncio.run(ask())
+    assert written == 1
 
 
 @pytest.mark.parametrize(

@@ -88,3 +88,17 @@ def test_a_node_that_has_stopped_is_unavailable() -> None:
         assert refused.value.status == 503
 
     asyncio.run(ask())
+
+
+def test_changes_that_wait_for_a_quorum_leave_questions_be() -> None:
+    async def ask() -> int:
+        node = NodeLoop(asyncio.get_running_loop())
+        waits = [asyncio.ensure_future(node.change(asyncio.Event().wait)) for _ in range(9)]
+        async with asyncio.timeout(20):
+            found = await node.look(lambda: 7)
+        for each in waits:
+            each.cancel()
+        await asyncio.gather(*waits, return_exceptions=True)
+        return found
+
+    assert asyncio.run(ask()) == 7

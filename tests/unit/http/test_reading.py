@@ -97,6 +97,29 @@ def test_wrong_passwords_are_limited(asked: Tool) -> None:
     assert asked.ask("whoami", "monitor")[0] == 200, "what is known to be right stays so"
 
 
+def test_failed_logins_are_told_a_few_at_a_time(
+    asked: Tool, caplog: pytest.LogCaptureFixture
+) -> None:
+    for number in range(30):
+        asked.ask("whoami", "evil\nname" + "x" * 500, password=f"secret {number}")
+    asked.ask("whoami", None)
+    asked.answer("whoami", None, headers=[(b"authorization", b"Basic nonsense")])
+    told = [each for each in caplog.messages if "login over HTTP refused" in each]
+    assert 1 <= len(told) <= 10
+    assert told[0].startswith("login over HTTP refused for user 'evil\\nnamexxx")
+    assert told[0].endswith("' from 127.0.0.1:4711")
+    assert not [each for each in told if "secret" in each or "\n" in each or len(each) > 200]
+
+
+def test_what_is_added_up_is_gathered_once_for_all(asked: Tool) -> None:
+    node = asked.servers.cluster["n1"]
+    sums = asked.ask("vhosts/other")[1]
+    assert (sums["messages"], sums["messages_ready"]) == (5, 5)
+    for key in node.queues:
+        node.fragments.pop(key, None)
+    assert asked.ask("vhosts")[1][1]["messages"] == 5, "it stands for a moment"
+
+
 # --- paths ------------------------------------------------------------------------------------
 
 

@@ -1,0 +1,1 @@
+"""Definitions in RabbitMQ's JSON: exported, checked, and imported."""

@@ -1,0 +1,1 @@
+"""The web page beside the API: a few files, as they are."""
