@@ -1,12 +1,14 @@
 """`fedq cluster drain`, `undrain`, `rebalance`, and `fedq queue move-fragment`: planned moves."""
 
 import time
+from pathlib import Path
 from typing import Annotated, Final
 
 import typer
 
 from fedq.cli.asking.asker import Asker, asking
 from fedq.cli.asking.endpoint import Endpoint, asking_a_node
+from fedq.cli.cluster.plans import carry_out, read_plan
 from fedq.cli.terminal.failure import UNWELL, USAGE, CommandError, reporting
 from fedq.cli.terminal.options import JsonOption, QueueArgument, QueueVhostOption
 from fedq.cli.terminal.screen import console, print_json, table
@@ -94,9 +96,19 @@ def rebalance(
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Show the moves, and move nothing.")
     ] = False,
+    plan: Annotated[
+        Path | None,
+        typer.Option(
+            "--plan", metavar="FILE", help="Make the moves of `fedq pipeline placement`.",
+            show_default=False,
+        ),
+    ] = None,
     json: JsonOption = False,
-) -> None:
+) -> None:  # fmt: skip
     """Have members lead about as many fragments each; copies even out by themselves."""
+    if plan is not None:
+        carry_out(endpoint, read_plan(plan), dry_run, json)
+        return
     with asking(endpoint) as asker:
         reply = asker.ask(asker.stub.Rebalance, pb.RebalanceRequest(dry_run=dry_run))
     moves = [

@@ -8,7 +8,7 @@ import os
 
 import typer
 
-from fedq.cli.pipeline import archive, audit, fanout, replay, traffic
+from fedq.cli.pipeline import archive, audit, fanout, placement, replay, traffic
 from fedq.cli.pipeline.options import PathOption, Place, StreamOption, UrlOption, VhostOption
 from fedq.cli.terminal.failure import UNWELL, USAGE, CommandError, reporting
 from fedq.cli.terminal.options import JsonOption
@@ -24,6 +24,7 @@ app.command("replay")(replay.replay_archive)
 app.command("traffic")(traffic.roll_up_traffic)
 app.command("fanout")(fanout.put_fanouts_together)
 app.command("audit")(audit.audit_trace)
+app.command("placement")(placement.plan_placement)
 
 
 @app.command("doctor")

@@ -28,6 +28,10 @@ from fedq.pipeline.jobs.fanout.fanout import fanout as run_fanout
 from fedq.pipeline.jobs.kit.progress import Reached, Watch, alone, go_on, unheard
 from fedq.pipeline.jobs.kit.source import source_of
 from fedq.pipeline.jobs.kit.table import Table
+from fedq.pipeline.jobs.placement.flows import flows_of, moved_in, steps_of
+from fedq.pipeline.jobs.placement.placement import PlacementPlan
+from fedq.pipeline.jobs.placement.placement import placement as run_placement
+from fedq.pipeline.jobs.placement.plan import Move
 from fedq.pipeline.jobs.replay.replay import ReplayPlan
 from fedq.pipeline.jobs.replay.replay import replay as run_replay
 from fedq.pipeline.jobs.replay.selection import Selection
@@ -257,6 +261,23 @@ def survey(spark: SparkSession, events: list[dict[str, Any]]) -> dict[str, Any]:
     return asdict(run_survey(with_process(_events(spark, events)))[0])
 
 
+def flows(
+    spark: SparkSession, events: list[dict[str, Any]], targets: dict[str, str], step_ms: int
+) -> dict[str, Any]:
+    """What fragments' flows are, and what crosses step by step with these nodes as leaders."""
+    table = _events(spark, events)
+    moved = moved_in(table)
+    found = flows_of(table, moved)
+    moves = [Move("/", "", int(number), "", node, 0, 0) for number, node in targets.items()]
+    steps = steps_of(spark, moved, found, moves, step_ms)
+    return {"flows": [asdict(each) for each in found], "steps": steps}
+
+
+def placement(spark: SparkSession, options: Options, place: str) -> Any:
+    plan = PlacementPlan(source_of(options), Path(place), slack=10.0)
+    return run_placement(spark, plan, alone()).as_json(options["stream"])
+
+
 def audit(spark: SparkSession, options: Options, place: str) -> Any:
     verdict = run_audit(spark, AuditPlan(source_of(options), Path(place)), alone())
     return json.loads(json.dumps(verdict.as_json()))
@@ -276,6 +297,6 @@ JOBS = {
 
         rows, texts, schema, partitions, begin, failure, follow, written, archive, compact,
         replay, traffic, rollup, rollup_half,
-        judge, survey, audit, fanout,
+        judge, survey, audit, fanout, flows, placement,
     )
 }  # fmt: skip

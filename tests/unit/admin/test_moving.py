@@ -1,7 +1,9 @@
 """Drained members and planned moves through the admin service, and on the command line."""
 
+import json
 from collections.abc import Iterator
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import grpc
@@ -201,3 +203,47 @@ def test_a_plan_is_shown_and_carried_out(
     done = fedq("cluster", "rebalance", "--json", *at).value
     assert done["moves"] == [{"vhost": "/", "queue": "q1", "fragment": 1, "from": "n1", "to": "n2"}]
     assert proposals.proposed == [MoveFragment(ONE, N2)]
+
+
+def planned(path: Path, form: object) -> tuple[str, ...]:
+    path.write_text(json.dumps(form), encoding="utf-8")
+    return ("cluster", "rebalance", "--plan", str(path))
+
+
+def test_a_plan_from_a_file_is_carried_out(
+    cluster: dict[str, HandFilled], proposals: Proposals, tmp_path: Path
+) -> None:
+    for overview in cluster.values():
+        queue = led(1, NodeId("n1"), N2)
+        overview.queues = {queue.key: queue}
+    move = {"vhost": "/", "queue": "q1", "fragment": 1, "from": "n1", "to": "n2"}
+    gone = {**move, "queue": "gone"}
+    command = planned(tmp_path / "plan.json", {"fedq_plan": 1, "moves": [move, gone]})
+    at = ("--node", proposals.servers.address("n3"))
+    assert "nothing was moved" in fedq(*command, "--dry-run", *at).out
+    assert not proposals.proposed
+    done = fedq(*command, "--json", *at)
+    assert done.exit_code == 4, "one is refused"
+    outcomes = [each["outcome"] for each in done.value["moves"]]
+    assert outcomes[0] == "wished"
+    assert "no shared queue 'gone'" in outcomes[1]
+    assert proposals.proposed == [MoveFragment(ONE, N2)]
+
+
+@pytest.mark.parametrize(
+    ("form", "words"),
+    [
+        ([], "no plan of a form that is known"),
+        ({"fedq_plan": 2, "moves": []}, "no plan of a form that is known"),
+        ({"fedq_plan": 1}, "a list of"),
+        ({"fedq_plan": 1, "moves": [{"queue": "q"}]}, "move 1 of"),
+        ({"fedq_plan": 1, "moves": [{"vhost": "/", "queue": "q", "fragment": True, "from": "a",
+                                     "to": "b"}]}, "move 1 of"),
+    ],
+)  # fmt: skip
+def test_what_is_no_plan_is_refused_before_anybody_is_asked(
+    form: object, words: str, tmp_path: Path
+) -> None:
+    done = fedq(*planned(tmp_path / "plan.json", form))
+    assert (done.exit_code, words in done.err) == (2, True)
+    assert fedq("cluster", "rebalance", "--plan", str(tmp_path / "none")).exit_code == 2
