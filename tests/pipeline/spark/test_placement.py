@@ -52,7 +52,7 @@ def test_a_plan_from_a_real_trace_brings_a_queue_to_its_clients(
     primary = cluster.primary_of("far")
     near = next(name for name in names if name != primary)
     cluster.ask("trace", "start", "far", "--vhost", "/", "--queue", "far")
-    connection = connect(cluster.nodes[near].amqp)
+    connection = connect(cluster.nodes[near].amqp, heartbeat=0)
     channel = connection.channel()
     channel.confirm_delivery()
     # Without a fragment of its own: the queue keeps to one.
