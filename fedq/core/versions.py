@@ -9,7 +9,7 @@ updated node by node, from each release to the next.
 from typing import Final
 
 #: Raised with every change that an older node would misunderstand.
-NEWEST: Final = 13
+NEWEST: Final = 14
 #: What this release still speaks.
 OLDEST: Final = 5
 #: From which one on primaries say what was seen (`fedq.fragments.upkeep.seen`).
@@ -42,8 +42,10 @@ TRACING: Final = 12
 REPEATS: Final = 13
 #: From which one on nodes are drained, fragments are moved, and hand-overs are quiet (ADR 0082).
 PLANNED_MOVES: Final = 13
-#: From which one on nodes join and leave a cluster that runs (docs/adr/0084, 0085).
+#: From which one on who is of the cluster, and votes, is in its map (docs/adr/0084, 0085).
 MEMBERSHIP: Final = 13
+#: From which one on links follow the roster, so that nodes may join (docs/adr/0090).
+JOINING: Final = 14
 
 #: Oldest and newest.
 Range = tuple[int, int]
