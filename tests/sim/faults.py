@@ -30,7 +30,7 @@ class Faults:
         self,
         world: World,
         plan: FaultPlan,
-        hosts: Sequence[Host],
+        hosts: list[Host],
         net: Net,
         ledger: Ledger,
         is_whole: Callable[[], bool],
@@ -49,6 +49,8 @@ class Faults:
         self.stopping: dict[str, None] = {}
         self._random = world.generator("faults")
         self._active = False
+        #: Hosts that nobody starts again.
+        self._gone: dict[str, None] = {}
         #: Hosts that start from an older copy of their data directory next time.
         self._restoring: dict[str, list[str]] = {}
         #: Hosts whose disks give back something else than what was written. Of both: the queues
@@ -92,6 +94,34 @@ class Faults:
             if every_us:
                 self.world.after(between(self._random, 0, every_us), partial(self._again, every_us,
                                                                              action))  # fmt: skip
+
+    def add(self, host: Host) -> None:
+        """One more host, which joins the cluster."""
+        self._moments[host.name] = (0, 0, EMPTY)
+        self._copies[host.name] = []
+
+    def may_lose_one(self) -> bool:
+        """Whether a host may die now, for good, and nothing is lost by it."""
+        is_free = self.ledger.on_confirm is None and not any(host.paused for host in self.hosts)
+        return is_free and self.is_whole() and not self._stops_one() and not self.stopping
+
+    def lose(self, host: Host) -> None:
+        """A host dies, and nobody starts it again; its disk is gone with it."""
+        self._begin(f"down {host.name}")
+        self.kills += 1
+        self.ledger.crashes_us.append(self.world.now_us)
+        self._gone[host.name] = None
+        host.crash("gone for good")
+
+    def lost(self, host: Host) -> None:
+        """It is of the cluster no more."""
+        self.hosts.remove(host)
+        self._end(f"down {host.name}")
+
+    def found(self, host: Host) -> None:
+        """It comes back after all."""
+        del self._gone[host.name]
+        self._revive(host)
 
     def heal(self) -> None:
         """The liveness phase begins: everything runs and is reachable from now on."""
@@ -273,6 +303,8 @@ class Faults:
                 self._moments[host.name] = (host.life, self.world.now_us, host.disk.copy())
 
     def _revive(self, host: Host) -> None:
+        if host.name in self._gone:
+            return
         if not host.alive:
             if host.name in self._restoring:
                 self._restore(host)

@@ -306,6 +306,8 @@ class MapFlow:
         state = self.state
         member = state.map.members.get(node)
         if member is None:
+            if node != state.me and node in state.map.forgotten:
+                self.sessions.dismiss(node)
             return
         if member.up:
             self.sessions.forget_origins(node)
