@@ -19,7 +19,7 @@ from google.protobuf.message import DecodeError
 
 from fedq.core.errors import Refused
 from fedq.core.ids import NodeId
-from fedq.core.limits import NAME_BYTES_MAX
+from fedq.core.limits import NAME_BYTES_MAX, NODES_MAX
 from fedq.core.versions import JOINING
 from fedq.node.cluster.proposals import GAVE_UP, Result
 from fedq.shell.config.values import is_wildcard, split_address
@@ -121,6 +121,9 @@ class Admitting:
                 f"node '{node}' was forgotten and still counts as a voter: ask again in a moment",
                 passes=True,
             )
+        if node not in known.roster and len(known.roster) >= NODES_MAX:
+            # The map says so, too; what anybody may ask should not cost it a commit.
+            return _Refusal(f"a cluster has at most {NODES_MAX} nodes, and this one has them")
         if node not in known.roster and hello.belongs_to:
             return _Refusal(
                 f"node '{node}' was taken out of this cluster (`fedq cluster forget`): to come "
