@@ -55,7 +55,8 @@ class Joiner(Wisher):
     def _speaks(self) -> bool:
         alive = [host for host in self.hosts if host.alive]
         return bool(alive) and all(
-            inspect_node.state_of(host).map.cluster_version >= JOINING for host in alive
+            known.cluster_version >= JOINING and known.roster
+            for known in (inspect_node.state_of(host).map for host in alive)
         )
 
     def _join(self) -> Script[None]:
