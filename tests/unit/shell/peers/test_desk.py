@@ -1,5 +1,7 @@
 """Who is let in at the desk: nodes of this cluster, and of no other one."""
 
+from functools import partial
+
 from fedq.core.ids import Incarnation, NodeId
 from fedq.shell.peers.desk import PeerDesk, agreed_settings
 from fedq.shell.peers.hello import Hello, Process
@@ -123,6 +125,6 @@ def test_who_has_an_empty_directory_hears_of_a_cluster_that_is() -> None:
     heard: list[str] = []
     for mine, theirs in (("", ""), ("c1", "c2"), ("", "c2")):
         made = Desk(mine)
-        made.desk.on_cluster = lambda pair=f"{mine} {theirs}": heard.append(pair)
+        made.desk.on_cluster = partial(heard.append, f"{mine} {theirs}")
         made.desk.note_cluster(hello("n9", theirs))
     assert heard == [" c2"]
