@@ -16,6 +16,7 @@ from fedq.wiring.cluster_map.operations_members import AdmitNode, ForgetNode
 from tests.sim import inspect_node
 from tests.sim.actors import Script
 from tests.sim.cluster import Cluster
+from tests.sim.disk import EMPTY
 from tests.sim.faults import Faults
 from tests.sim.movers import Wisher
 from tests.sim.node_host import Host
@@ -27,16 +28,13 @@ _LOOK_US = 50 * MS
 class Joiner(Wisher):
     """Lets nodes join, so many, and takes out some of those that die."""
 
-    def __init__(
-        self, cluster: Cluster, faults: Faults, is_whole: Callable[[], bool], joins: int,
-        forgets: int,
-    ) -> None:  # fmt: skip
+    def __init__(self, cluster: Cluster, faults: Faults, is_whole: Callable[[], bool]) -> None:
         super().__init__(cluster.world, cluster.ledger, cluster.hosts, "joiner")
         self._cluster = cluster
         self._faults = faults
         self._is_whole = is_whole
-        self._joins = joins
-        self._forgets = forgets
+        self._joins = cluster.plan.joins
+        self._forgets = cluster.plan.replaced
         self.joined = self.forgotten = 0
 
     def script(self) -> Script[None]:
@@ -65,26 +63,38 @@ class Joiner(Wisher):
         assert not isinstance(result, Refused), result
         self.joined += 1
         host = self._cluster.join(name)
-        self._faults.add(host)
+        self._faults.moments[host.name] = (0, 0, EMPTY)
+        self._faults.copies[host.name] = []
         yield between(self.random, 0, 500 * MS)
         if not host.alive:
             host.start()
 
     def _may_lose_one(self) -> bool:
-        return len(self.hosts) > 2 and self._faults.may_lose_one()
+        """Whether a host may die now, for good, and nothing is lost by it."""
+        faults = self._faults
+        is_free = self.ledger.on_confirm is None and not any(host.paused for host in self.hosts)
+        is_free = is_free and not faults.stops_one() and not faults.stopping
+        return is_free and len(self.hosts) > 2 and self._is_whole()
 
     def _replace(self) -> Script[None]:
         """One dies for good; another one joins."""
         host = self.random.choice(self._cluster.hosts)
         incarnation = host.incarnation
-        self._faults.lose(host)
+        faults = self._faults
+        faults.begin(f"down {host.name}")
+        faults.kills += 1
+        faults.gone[host.name] = None
+        self.ledger.crashes_us.append(self.world.now_us)
+        host.crash("gone for good")
         if (yield from self._forget(host, incarnation)):
             self.forgotten += 1
             self._cluster.forget(host)
-            self._faults.lost(host)
+            self._cluster.hosts.remove(host)
+            faults.end(f"down {host.name}")
             yield from self._join()
         else:
-            self._faults.found(host)
+            del faults.gone[host.name]
+            faults.revive(host)
 
     def _forget(self, host: Host, incarnation: int) -> Script[bool]:
         """Whether it could be taken out: what it had alone keeps it in."""

@@ -121,15 +121,10 @@ class Run:
             self.party = Party(*common, plan.policies, self.numbers, strict, calm, slow_disks)
             self.party.book.registry.small_turns = plan.work_per_turn < limits.WORK_PER_TURN
         self.operator = Operator(*common) if traced else None
-        self.mover: Mover | None = None
-        if plan.moves_every_us:
-            self.mover = Mover(*common, plan.moves_every_us)
-            self.ledger.moves = True
-        self.joiner: Joiner | None = None
-        if plan.joins:
-            self.joiner = Joiner(
-                self.cluster, self.faults, self.is_whole, plan.joins, plan.replaced
-            )
+        every_us = plan.moves_every_us
+        self.mover = Mover(*common, every_us) if every_us else None
+        self.ledger.moves = every_us > 0
+        self.joiner = Joiner(self.cluster, self.faults, self.is_whole) if plan.joins else None
         self.stream: StreamParty | None = None
         if plan.stream is not None:
             self.stream = StreamParty(*common, plan.stream, self.numbers)

@@ -87,7 +87,7 @@ def test_nothing_is_lost_by_planned_moves_among_faults(seed: int) -> None:
     assert not result.problems, f"{result.problems}, python -m tests.sim --moves --seed {seed}"
 
 
-@pytest.mark.parametrize("seed", (3, 5))
+@pytest.mark.parametrize("seed", [3, 5])
 def test_nothing_comes_twice_while_nodes_join(seed: int) -> None:
     result = run_seed(seed, lite=True, joins=True)
     assert not result.problems, (

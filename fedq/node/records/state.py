@@ -92,8 +92,6 @@ class NodeState:
             for peer in (*settings.peers, *settings.neighbours)
             if peer != self.me
         }
-        #: How often the map has said another thing of who is of the cluster, or votes.
-        self.roster_changes = 0
         #: Those who have not said all since this node was let in; whether they have begun to.
         self.unheard: dict[NodeId, bool] = {}
         self.interest = InterestBook()
@@ -170,6 +168,8 @@ class NodeState:
         """Begins the lists of who waits for what, beyond a turn. Dicts keep the order."""
         #: With whom the log of this node would elect; (): as the map says.
         self.electing: tuple[NodeId, ...] = ()
+        #: How often the map has said another thing of who is of the cluster, or votes.
+        self.roster_changes = 0
         self.scratch = Scratch(self.out, min(FILE_BYTES_MAX, self.settings.segment_bytes_max))
         self.dirty_clients: dict[Client, None] = {}
         self.streams: dict[QueueKey, Parts] = {}  # Those that have readers here.

@@ -217,7 +217,6 @@ def _convert(
             return None
         return Listener(listener.host, listener.port, tls(listener.tls))
 
-    own = document.certificates
     return NodeConfig(
         node=NodeId(document.node),
         data=base / document.data,
@@ -227,9 +226,7 @@ def _convert(
         peer=plain(document.peer),
         peer_advertised="" if document.peer is None else document.peer.advertise or "",
         join=tuple(document.join or ()),
-        certificates=None
-        if own is None
-        else CertificateFiles(base / own.authority, base / own.certificate, base / own.key),
+        certificates=_own_certificates(document.certificates, base),
         admin=plain(document.admin),
         http=secure(document.http),
         metrics=secure(document.metrics),
@@ -256,6 +253,12 @@ def _convert(
         file=file,
         lines=lines,
     )
+
+
+def _own_certificates(own: _Certificates | None, base: Path) -> CertificateFiles | None:
+    if own is None:
+        return None
+    return CertificateFiles(base / own.authority, base / own.certificate, base / own.key)
 
 
 def _passwords(config: NodeConfig, document: _Document, base: Path) -> dict[str, str]:

@@ -1,4 +1,4 @@
-"""Who calls at the port of peers: the name that a caller says and proves, and its introduction.
+"""The callers at the port of peers: the name that each says and proves, and its introduction.
 
 In: the metadata of a call, and what TLS says of its other end. Out: the introduction, of a caller
 whose name is proven (by its certificate, where there are certificates); `UnprovenError` with a

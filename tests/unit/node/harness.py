@@ -38,12 +38,11 @@ from fedq.node.outbox import Verification
 from fedq.node.risk import Fault, SetAside
 from fedq.node.settings import NodeSettings
 from fedq.shell.last_act import farewell
-from fedq.wiring.cluster_map.operations_members import AdmitNode
 from fedq.wiring.cluster_map.passwords import COST_MIN, verify
 from tests.crossing import crossed
 from tests.unit.amqp.wire import Content, publish, start_ok
 from tests.unit.node.disks import ScratchDisk
-from tests.unit.node.inputs import disconnected, hears, leads, link_up, synced, verified
+from tests.unit.node.inputs import disconnected, hears, leads, link_up, place_of, synced, verified
 
 TICK_MS = 50
 PERSISTENT = b"\x10\x00\x02"
@@ -94,8 +93,7 @@ class Cluster:
         self.log: list[bytes] = []
         self.cuts: dict[NodeId, None] = {}
         self.mute: dict[tuple[str, str], None] = {}  # (from, to): nothing arrives that way.
-        #: Exceptions may be contained, where a test causes them.
-        self.tolerates_faults = False
+        self.tolerates_faults = False  # Exceptions may be contained, where a test causes them.
         #: Exceptions of these kinds stop a node as they do in a real one.
         self.survived: tuple[type[Exception], ...] = ()
         #: Nothing of the map is decided.
@@ -107,8 +105,7 @@ class Cluster:
         #: (from, to, message) of all that nodes said to each other.
         self.overheard: list[tuple[NodeId, NodeId, PeerMessage]] = []
         self._settings = settings
-        #: Those that were let into the running cluster.
-        self.joined: dict[NodeId, None] = {}
+        self.joined: dict[NodeId, None] = {}  # Let into the running cluster.
         self._connections = 0
         for name in self.hosts:
             self.start(name)
@@ -134,9 +131,7 @@ class Cluster:
                 start=f"{name}.{host.life}",
                 past=tuple((number, f"{name}.{number}") for number in range(1, host.life)),
                 vouched_since=host.vouched_since,
-                peers={each: f"{each}:7000" for each in self._founders(host.name)},
-                joins=host.name in self.joined,
-                neighbours=tuple(self.hosts) if host.name in self.joined else (),
+                **place_of(host.name, self.hosts, self.joined),
                 amqp_address=f"{host.name}:5672",
                 password_cost=COST_MIN,
                 suspects=tuple(host.stopped.suspects) if host.stopped is not None else (),
@@ -149,21 +144,6 @@ class Cluster:
                 other.inbox.append(lambda node: node.on_link_up(host.name))
                 host.inbox.append(partial(link_up, peer=other.name))
         self._elect()
-
-    def _founders(self, name: NodeId) -> list[NodeId]:
-        """The nodes of a node's configuration."""
-        return [name] if name in self.joined else [n for n in self.hosts if n not in self.joined]
-
-    def join(self, name: str) -> None:
-        """A new node is let in, and starts once it has heard of the others."""
-        joins = NodeId(name)
-        leader = next(host for host in self.hosts.values() if host.node is not None)
-        operation = AdmitNode(joins, f"{name}:7000", f"disk of {name}")
-        leader.inbox.append(lambda node: node.on_change_asked(operation, lambda _: None))
-        self.settle()
-        self.hosts[joins] = Host(joins)
-        self.joined[joins] = None
-        self.start(name)
 
     def kill(self, name: str, *, unseen: bool = False) -> None:
         """The process dies; its host refuses connections from now on.

@@ -3,14 +3,14 @@
 import pytest
 
 from fedq.amqp.methods import QueueDeclare, QueueDeclareOk
-from fedq.core.ids import NodeId
+from fedq.core.ids import Incarnation, NodeId
 from fedq.core.versions import JOINING, MEMBERSHIP
 from fedq.node.requests.queue_refusals import refuse_too_new_change
 from fedq.node.views.overview import overview
 from fedq.node.views.overview_types import MemberRole
 from fedq.wiring.cluster_map.operations import Operation, encode_command
 from fedq.wiring.cluster_map.operations_members import AdmitNode, ForgetNode
-from tests.unit.node.harness import Cluster
+from tests.unit.node.harness import Cluster, Host
 
 N1, N2, N3, N4, N5 = (NodeId(f"n{number}") for number in range(1, 6))
 
@@ -38,6 +38,15 @@ def forgotten(cluster: Cluster, name: NodeId) -> None:
     cluster.kill(name)
     cluster.wait_for(lambda: not cluster.node("n1").state.map.members[name].up)
     decide(cluster, ForgetNode(name, 1))
+
+
+def joins(cluster: Cluster, name: str) -> None:
+    """A new node is let in, and starts once it has heard of the others."""
+    node = NodeId(name)
+    decide(cluster, AdmitNode(node, f"{name}:7000", f"disk of {name}"))
+    cluster.hosts[node] = Host(node)
+    cluster.joined[node] = None
+    cluster.start(name)
 
 
 def test_the_roster_begins_with_the_configured_voters() -> None:
@@ -88,13 +97,13 @@ def test_a_new_node_of_a_forgotten_name_is_not_ended_by_the_log_that_tells_of_it
     cluster.start("n3")
     cluster.pass_ms(1_000)
     assert cluster.node("n3").state.serving
-    assert cluster.node("n1").state.map.is_up(N3, 51)
+    assert cluster.node("n1").state.map.is_up(N3, Incarnation(51))
 
 
 def test_who_joins_gets_links_and_a_session_from_the_roster() -> None:
     cluster = Cluster(1)
     cluster.pass_ms(1_000)
-    cluster.join("n2")
+    joins(cluster, "n2")
     cluster.wait_for(lambda: cluster.node("n2").state.serving)
     one, two = cluster.node("n1"), cluster.node("n2")
     assert two.state.settings.voters == ()
@@ -116,7 +125,7 @@ def test_who_joins_gets_links_and_a_session_from_the_roster() -> None:
 def test_a_new_voter_waits_until_the_leader_could_count_it() -> None:
     cluster = Cluster(1)
     cluster.pass_ms(1_000)
-    cluster.join("n2")
+    joins(cluster, "n2")
     cluster.mute["n2", "n1"] = None
     cluster.pass_ms(1_000)
     assert cluster.node("n1").wanted_voters == (N1,)
@@ -127,7 +136,7 @@ def test_a_new_voter_waits_until_the_leader_could_count_it() -> None:
 def test_beyond_five_those_who_join_observe() -> None:
     cluster = Cluster(5)
     cluster.pass_ms(1_000)
-    cluster.join("n6")
+    joins(cluster, "n6")
     cluster.wait_for(lambda: cluster.node("n6").state.serving)
     shown = overview(cluster.node("n6")).cluster().members
     assert [each.role for each in shown] == [MemberRole.VOTER] * 5 + [MemberRole.OBSERVER]
