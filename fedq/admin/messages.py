@@ -18,6 +18,7 @@ from fedq.node.views.overview_types import (
     ConsumerOverview,
     LocalFragment,
     MemberOverview,
+    MemberRole,
     MemberState,
     NamedReaderOverview,
     NodeOverview,
@@ -105,6 +106,13 @@ def _alarms(alarms: AlarmOverview) -> pb.Alarms:
     )
 
 
+_MEMBER_ROLES = {
+    MemberRole.VOTER: pb.MEMBER_ROLE_VOTER,
+    MemberRole.OBSERVER: pb.MEMBER_ROLE_OBSERVER,
+    MemberRole.JOINING: pb.MEMBER_ROLE_JOINING,
+}
+
+
 def member(overview: MemberOverview, says: pb.NodeFigures | None) -> pb.Member:
     """A member of the map; `says`: what the member answered, if it did."""
     return pb.Member(
@@ -116,6 +124,7 @@ def member(overview: MemberOverview, says: pb.NodeFigures | None) -> pb.Member:
         amqp_address=overview.amqp_address,
         figures=says,
         drain=None if overview.drained is None else pb.Drain(closes_clients=overview.drained),
+        role=_MEMBER_ROLES[overview.role],
     )
 
 

@@ -1,4 +1,6 @@
-"""Drained members, planned moves, and plans that even out who leads what (docs/adr/0082).
+"""Members that are drained or taken out, planned moves, and plans that even out who leads what.
+
+See docs/adr/0082 and 0085.
 
 Inputs: this node's overview, what members say of themselves, a way to have the cluster map changed,
 requests. Outputs: replies, or AdminError. A wish is answered when it is noted; how far it has come
@@ -23,6 +25,7 @@ from fedq.node.views.overview_types import (
 )
 from fedq.shell.pb import admin_pb2 as pb
 from fedq.wiring.cluster_map.operations import Operation
+from fedq.wiring.cluster_map.operations_members import ForgetNode
 from fedq.wiring.cluster_map.operations_moves import DrainNode, MoveFragment, UndrainNode
 
 #: Moves of one plan.
@@ -67,6 +70,14 @@ class Moving:
         """Undrains a member."""
         operation = UndrainNode(_node(request.node))
         return pb.UndrainNodeReply(changed=await self._wish(operation, timeout_s))
+
+    async def forget(self, request: pb.ForgetNodeRequest, timeout_s: float) -> pb.ForgetNodeReply:
+        """Takes a member that is down for good out of the cluster."""
+        node = _node(request.node)
+        known = {member.node: member.incarnation for member in self._overview.members()}
+        # The process that is meant: another one that has come up since is not taken out.
+        operation = ForgetNode(node, int(known.get(node, 0)))
+        return pb.ForgetNodeReply(changed=await self._wish(operation, timeout_s))
 
     async def move(self, request: pb.MoveFragmentRequest, timeout_s: float) -> pb.MoveFragmentReply:
         """Has a fragment led by another member, or stay."""

@@ -140,6 +140,14 @@ class AdminService(AccessService, TraceService):
         """Lets a member hold something again."""
         return await reply(context, self._moving.undrain(request, timeout_s(context, CHANGE_MS)))
 
+    async def ForgetNode(
+        self,
+        request: pb.ForgetNodeRequest,
+        context: grpc.aio.ServicerContext[pb.ForgetNodeRequest, pb.ForgetNodeReply],
+    ) -> pb.ForgetNodeReply:
+        """Takes a member that is down for good out of the cluster."""
+        return await reply(context, self._moving.forget(request, timeout_s(context, CHANGE_MS)))
+
     async def MoveFragment(
         self,
         request: pb.MoveFragmentRequest,

@@ -42,10 +42,12 @@ TRACING: Final = 12
 REPEATS: Final = 13
 #: From which one on nodes are drained, fragments are moved, and hand-overs are quiet (ADR 0082).
 PLANNED_MOVES: Final = 13
-#: From which one on nodes join and leave a cluster that runs (docs/adr/0084, 0085).
+#: From which one on who is of the cluster, and votes, is in its map (docs/adr/0084, 0085).
 MEMBERSHIP: Final = 13
 #: From which one on new copies go where the fewest are (`fedq.wiring.cluster_map.placement`).
 EVEN_PLACEMENT: Final = 14
+#: From which one on links follow the roster, so that nodes may join (docs/adr/0090).
+JOINING: Final = 14
 
 #: Oldest and newest.
 Range = tuple[int, int]

@@ -337,8 +337,8 @@ class Node:
 
     @property
     def wanted_voters(self) -> tuple[NodeId, ...] | None:
-        """The nodes that should vote, by the map, in ascending order; None: it has not said so."""
-        return self.state.map.wanted_voters
+        """The nodes that should vote by now, in ascending order; None: the map has not said so."""
+        return self.cluster.wanted_voters
 
     def on_voters(self, voters: tuple[NodeId, ...]) -> None:
         """Takes note who votes, by the next entry of the log, in order, as `on_committed`."""

@@ -21,11 +21,16 @@ class NodeSettings:
     node: NodeId
     #: Counts the starts of the process on this data directory; from 1.
     incarnation: Incarnation
-    #: Every voter with its peer address "host:port"; contains the node itself.
+    #: The nodes of the configuration, each with its peer address "host:port"; contains the node
+    #: itself. They vote as long as the log names nobody.
     peers: dict[NodeId, str]
     #: "host:port" where clients reach this node.
     amqp_address: str
     zone: str = ""
+    #: Let into a cluster that ran: who votes is in its log alone (docs/adr/0090).
+    joins: bool = False
+    #: Further nodes, of the roster that this node knew last.
+    neighbours: tuple[NodeId, ...] = ()
     #: User name -> password of those with which a new cluster begins (`guest` from loopback only).
     users: dict[str, str] = field(default_factory=lambda: {"guest": "guest"})
     #: Log2 of how slow the passwords of these are to verify: see
@@ -95,6 +100,11 @@ class NodeSettings:
     proposal_retry_ms: int = 500
     #: A client's request that the cluster has not answered by then is refused.
     request_timeout_ms: int = 15_000
+
+    @property
+    def voters(self) -> tuple[NodeId, ...]:
+        """The nodes that vote as long as the log names none."""
+        return () if self.joins else tuple(self.peers)
 
     @property
     def leave_wait_ms(self) -> int:

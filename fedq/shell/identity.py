@@ -17,7 +17,7 @@ has not (a clock behind), the cluster says so, and `raise_number` is called.
 import os
 import re
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -73,6 +73,10 @@ class Identity(NamedTuple):
     cluster: str = ""
     #: The newest set of voters with which this node promised anything; None: the configuration's.
     voters: VoterSet | None = None
+    #: It was let into a cluster that ran: it never founds one (docs/adr/0090).
+    joined: bool = False
+    #: The nodes of the cluster as they were known last, each with its peer address.
+    roster: tuple[tuple[NodeId, str], ...] = ()
 
 
 class IdentityFile:
@@ -80,8 +84,10 @@ class IdentityFile:
 
     __slots__ = ("_data", "_identity", "_is_marked", "_node")
 
-    def __init__(self, data: Path, node: NodeId, voters: Sequence[NodeId]) -> None:
-        """Looks whether the directory is this node's.
+    def __init__(
+        self, data: Path, node: NodeId, voters: Sequence[NodeId], *, joins: bool = False
+    ) -> None:
+        """Looks whether the directory is this node's; `joins`: it is to be let into a cluster.
 
         Raises `ForeignDirectory`, or `NodeFailure` for files that cannot be read.
         """
@@ -98,7 +104,9 @@ class IdentityFile:
                 f"{data} is the data directory of node {name!r}, not of {node!r}: give this node a "
                 "directory of its own, or its name back",
             )
-        if _voters_in(form) is None:
+        if joins and not form.get("joined", False):
+            self._refuse_founders()
+        elif _voters_in(form) is None and not form.get("joined", False):
             self._check_voters(sorted(voters))
 
     def begin(self) -> Identity:
@@ -120,6 +128,8 @@ class IdentityFile:
             raft=RaftMark(*form.get("raft", ())),
             cluster=form.get("cluster", ""),
             voters=_voters_in(form),
+            joined=form.get("joined", False),
+            roster=_roster_in(form),
         )
         self._write()
         self._is_marked = self._identity.cluster != ""
@@ -148,6 +158,30 @@ class IdentityFile:
             self._identity = self._identity._replace(cluster=name)
             self._write()
             self._is_marked = True
+
+    def mark_joined(self, cluster: str, roster: Mapping[NodeId, str]) -> Identity:
+        """Notes that this node was let into a cluster. Blocks for the disk.
+
+        Raises `NodeFailure` if the directory belongs to another one, and `OSError`.
+        """
+        assert self._identity is not None, "the start is counted first"
+        nodes = tuple(sorted(roster.items()))
+        self._identity = self._identity._replace(joined=True, roster=nodes)
+        self.mark_cluster(cluster)
+        self._write()
+        return self._identity
+
+    def remember_roster(self, roster: Mapping[NodeId, str]) -> None:
+        """Notes where the nodes of the cluster are. Blocks for the disk; raises `OSError`."""
+        assert self._identity is not None, "the start is counted first"
+        nodes = tuple(sorted(roster.items()))
+        if nodes != self._identity.roster:
+            before, self._identity = self._identity, self._identity._replace(roster=nodes)
+            try:
+                self._write()
+            except OSError:
+                self._identity = before
+                raise
 
     def mark_raft(self, mark: RaftMark) -> None:
         """Notes how far the Raft log is. Blocks for the disk."""
@@ -183,6 +217,10 @@ class IdentityFile:
             "raft": list(identity.raft),
             "cluster": identity.cluster,
         }
+        if identity.joined:
+            form["joined"] = True
+        if identity.roster:
+            form["roster"] = dict(identity.roster)
         if identity.voters is not None:
             form["voters"] = [identity.voters.number, list(identity.voters.names)]
         replace_durably(self._data / IDENTITY_NAME, orjson.dumps(form) + b"\n")
@@ -207,6 +245,16 @@ class IdentityFile:
             f"{path} cannot be used: {reason}. Restore the file, or delete it if this is the data "
             f"directory of node {self._node!r}: its copies then count as old"
         )
+
+    def _refuse_founders(self) -> None:
+        """Refuses a directory that began as a voter's: it has a cluster, or is to found one."""
+        if (self._data / VOTERS_NAME).exists():
+            raise ForeignDirectory(
+                "join",
+                f"{self._data} is not new: its node began a cluster, alone or with those under "
+                "`peers`, and is of that. To join another one give this node an empty data "
+                "directory; to go on in its own leave `join` out",
+            )
 
     def _check_voters(self, voters: list[NodeId]) -> None:
         path = self._data / VOTERS_NAME
@@ -240,6 +288,11 @@ def _voters_in(form: dict[str, Any]) -> VoterSet | None:
     return VoterSet(number, tuple(NodeId(name) for name in names))
 
 
+def _roster_in(form: dict[str, Any]) -> tuple[tuple[NodeId, str], ...]:
+    """The nodes, with their addresses, that a file of this format names."""
+    return tuple((NodeId(name), address) for name, address in form.get("roster", {}).items())
+
+
 def _is_newer(form: object) -> bool:
     return type(form) is int and form > _FORMAT
 
@@ -258,6 +311,9 @@ def _is_identity(form: object) -> bool:
         and isinstance(starts, list)
         and all(map(_is_start, starts))
         and ("voters" not in form or _is_set(form["voters"]))
+        and isinstance(form.get("joined", False), bool)
+        and isinstance(form.get("roster", {}), dict)
+        and all(isinstance(address, str) for address in form.get("roster", {}).values())
     )
 
 

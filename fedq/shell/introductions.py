@@ -6,7 +6,8 @@ the node.
 """
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Collection
+from functools import partial
 
 from fedq.core.ids import NodeId
 from fedq.node.node import Node
@@ -20,12 +21,13 @@ from fedq.shell.turn import Turn
 
 
 def make_desk(
-    config: NodeConfig, identity: Identity, voters: Mapping[NodeId, str], node: Node, turn: Turn,
+    config: NodeConfig, identity: Identity, neighbours: Collection[NodeId], node: Node, turn: Turn,
     proof: PeerProof | None,
 ) -> PeerDesk:  # fmt: skip
-    """The desk of this node; `voters`: by the configuration, each with its peer address."""
+    """The desk of this node; `neighbours`: the other nodes, as they are at any time."""
     timing = config.timing
     process = Process(identity.incarnation, identity.start, identity.started_ms)
+    voters = node.state.settings.voters
     agreed = agreed_settings(voters, timing.lease_ms, timing.suspect_ms)
     desk = PeerDesk(
         Hello(config.node, process, agreed),
@@ -38,7 +40,19 @@ def make_desk(
     desk.known_of = node.state.map.newest_process
     desk.cluster_version = lambda: node.state.map.cluster_version
     desk.on_foreign = turn.fail
+    desk.neighbours = neighbours
+    desk.forgotten = partial(_word_to_forgotten, node)
     return desk
+
+
+def _word_to_forgotten(node: Node, other: NodeId) -> str | None:
+    """What another node hears if the map says that it was taken out of the cluster."""
+    if other not in node.state.map.forgotten:
+        return None
+    return (
+        f"node '{other}' was taken out of this cluster (`fedq cluster forget`): to come back as a "
+        "new node it needs an empty data directory, and `join` in its configuration"
+    )
 
 
 def remember_set(file: IdentityFile, node: Node, turn: Turn, voters: VoterSet) -> None:

@@ -54,7 +54,9 @@ class MapInputs(Protocol):
 class MapMachine:
     """A `LogMachine` of the Raft log that leads into the node's turns."""
 
-    __slots__ = ("_named", "_node", "_on_named", "_turn")
+    __slots__ = (
+        "_changes", "_changes_seen", "_named", "_node", "_on_named", "_on_roster", "_turn",
+    )  # fmt: skip
 
     def __init__(self, node: MapInputs, turn: Turn, on_named: Callable[[str], None]) -> None:
         """`on_named` hears the name of the cluster once it has one; it may raise `NodeFailure`."""
@@ -62,6 +64,16 @@ class MapMachine:
         self._turn = turn
         self._on_named = on_named
         self._named = ""
+        self._changes: Callable[[], int] = lambda: 0
+        self._changes_seen = 0
+        self._on_roster: Callable[[], None] = lambda: None
+
+    def follow_roster(self, changes: Callable[[], int], on_roster: Callable[[], None]) -> None:
+        """Has `on_roster` called when `changes` is another number than it was.
+
+        That is how often the map has changed who is of the cluster, and whether this process is up.
+        """
+        self._changes, self._on_roster = changes, on_roster
 
     def knows(self, command: bytes) -> bool:
         """Whether this release has all operations of the command; others are not for its log."""
@@ -120,3 +132,7 @@ class MapMachine:
         if not self._named and self._node.cluster_name:
             self._named = self._node.cluster_name
             self._on_named(self._named)
+        changes = self._changes()
+        if changes != self._changes_seen:
+            self._changes_seen = changes
+            self._on_roster()

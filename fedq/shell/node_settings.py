@@ -17,10 +17,13 @@ from fedq.shell.last_act import LastAct
 
 
 def node_settings(
-    config: NodeConfig, identity: Identity, vouched_since: int, voters: Mapping[NodeId, str],
+    config: NodeConfig, identity: Identity, vouched_since: int, founders: Mapping[NodeId, str],
     amqp_address: str, last_act: LastAct,
 ) -> NodeSettings:  # fmt: skip
-    """The settings of the process that `identity` names; `amqp_address`: where it listens."""
+    """The settings of the process that `identity` names; `amqp_address`: where it listens.
+
+    `founders`: who votes as long as the log names nobody, and this node.
+    """
     timing = config.timing
     return NodeSettings(
         node=config.node,
@@ -31,7 +34,9 @@ def node_settings(
         vouched_since=vouched_since,
         suspects=last_act.recall(),
         last_stop=last_act.last_stop,
-        peers=dict(voters),
+        peers=dict(founders),
+        joins=identity.joined,
+        neighbours=tuple(node for node, _ in identity.roster if node not in founders),
         amqp_address=amqp_address,
         zone=config.zone,
         users=dict(config.users),

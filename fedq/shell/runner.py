@@ -20,6 +20,7 @@ import grpc.aio
 from fedq.core.errors import NodeFailure
 from fedq.core.ids import NodeId
 from fedq.journal.recovered import Recovered
+from fedq.node.cluster.proposals import Result
 from fedq.node.node import Node
 from fedq.shell.clients import listeners
 from fedq.shell.clients.amqp_server import AmqpServer
@@ -31,18 +32,21 @@ from fedq.shell.config.secret_files import open_to_all
 from fedq.shell.config.values import NodeConfig, join_address
 from fedq.shell.disk.beside import BesideTurns
 from fedq.shell.disk.durable_files import disk_failure
-from fedq.shell.disk.journal_files import DirectoryInUse, JournalFiles
+from fedq.shell.disk.journal_files import JournalFiles
 from fedq.shell.disk.quarantine import QuarantineStore
 from fedq.shell.disk.vouching import log_findings
 from fedq.shell.host.process import SpareKeeper, clients_max
 from fedq.shell.host.resources import ResourceWatch, resident_bytes
 from fedq.shell.host.system_clock import monotonic_ms, wait_until
-from fedq.shell.identity import ForeignDirectory, Identity, IdentityFile, RaftMark, raft_memory
+from fedq.shell.identity import Identity, IdentityFile, RaftMark, raft_memory
 from fedq.shell.introductions import make_desk, remember_set
 from fedq.shell.last_act import LastAct
 from fedq.shell.lost_queues import recover_naming
 from fedq.shell.map_machine import MapMachine
+from fedq.shell.neighbours import Neighbours
 from fedq.shell.node_settings import memory_bytes, node_settings
+from fedq.shell.opening import begin_start, enter_cluster, founders, open_journal
+from fedq.shell.peers.admitting import Admitting
 from fedq.shell.peers.certificates import NodeCertificates
 from fedq.shell.peers.client import PeerClient
 from fedq.shell.peers.desk import PeerDesk
@@ -54,6 +58,7 @@ from fedq.shell.renewal import Renewable, RenewableListener, RenewableNode, Rene
 from fedq.shell.services import GrpcServers, Service
 from fedq.shell.turn import Effects, Turn
 from fedq.shell.turn_times import TurnTimes
+from fedq.wiring.cluster_map.operations_members import AdmitNode
 
 #: Opens a channel to the gRPC services of another member, given its name and "host:port".
 Connect = Callable[[NodeId, str], grpc.aio.Channel]
@@ -105,6 +110,9 @@ class NodeRunner:
         self._ended = asyncio.Event()
         self._failure: str | None = None
         self._identity_file: IdentityFile | None = None
+        #: Who votes as long as the log names nobody, and this node.
+        self._founders: dict[NodeId, str] = {}
+        self._neighbours = Neighbours(config.node, {}, {})
         self._stopping: asyncio.Task[None] | None = None
         #: What proves this node to peers that dial it; None without certificates.
         self._certificates: NodeCertificates | None = None
@@ -196,34 +204,28 @@ class NodeRunner:
         GrpcServers.check_ports(config)
 
     async def _open_data(self) -> tuple[JournalFiles, Identity, Recovered]:
-        directory = self._journal_directory
+        config = self._config
+        journal = open_journal(config, self.on_synced, self.on_journal_failed)
         try:
-            journal = JournalFiles(
-                directory, self.on_synced, self.on_journal_failed, asyncio.get_running_loop()
-            )
-        except DirectoryInUse as error:
-            raise self._config.error("data", str(error)) from error
-        except OSError as error:
-            raise self._config.error(
-                "data",
-                f"{error.filename or directory} cannot be used: {error.strerror}; make it "
-                "writable for this user or choose another directory",
-            ) from error
-        try:
-            identity = self._begin_start()
+            file, identity = begin_start(config)
+            self._identity_file = file
+            identity = await enter_cluster(config, file, identity, self._certificates, self._ended)
+            self._founders = founders(config, identity, self._amqp_address)
+            known = config.peers if identity.joined else self._founders
+            self._neighbours = Neighbours(config.node, known, dict(identity.roster))
             # Reading may take a while, and whoever wants to stop the process should not wait.
             recovered = await asyncio.to_thread(
-                recover_naming, journal, self._config.data, identity.incarnation,
-                has_past=bool(identity.past), is_alone=len(self._voters) < 2,
-                body_bytes_max=memory_bytes(self._config) // 8,
+                recover_naming, journal, config.data, identity.incarnation,
+                has_past=bool(identity.past), is_alone=not self._neighbours,
+                body_bytes_max=memory_bytes(config) // 8,
             )  # fmt: skip
         except OSError as error:
             journal.close()
-            raise disk_failure(error, directory) from error
+            raise disk_failure(error, self._journal_directory) from error
         except BaseException:
             journal.close()
             raise
-        log_findings(recovered, directory)
+        log_findings(recovered, self._journal_directory)
         return journal, identity, recovered
 
     def _mark_raft(self, raft: RaftLog) -> None:
@@ -232,39 +234,38 @@ class NodeRunner:
         if self._identity_file is not None and mark.applied and not raft.is_learner:
             self._identity_file.mark_raft(RaftMark(mark.term, mark.applied))
 
-    def _begin_start(self) -> Identity:
-        """Looks whose the data directory is, and counts this start in it."""
-        config = self._config
-        try:
-            file = self._identity_file = IdentityFile(config.data, config.node, [*self._voters])
-        except ForeignDirectory as error:
-            raise config.error(error.key, str(error)) from error
-        return file.begin()
-
     def _build(self, journal: JournalFiles, identity: Identity, recovered: Recovered) -> _Parts:
         config = self._config
         settings = node_settings(
-            config, identity, journal.vouch.since, self._voters, self._amqp_address, self._last_act
-        )
+            config, identity, journal.vouch.since, self._founders, self._amqp_address,
+            self._last_act,
+        )  # fmt: skip
         node = Node(settings, recovered)
         turn = Turn(node, self.turn_times, now_ms=monotonic_ms, on_fatal=self._on_fatal)
         proof = None if self._certificates is None else self._certificates.proof
-        desk = make_desk(config, identity, self._voters, node, turn, proof)
+        neighbours = self._neighbours
+        desk = make_desk(config, identity, neighbours, node, turn, proof)
         amqp = AmqpServer(node, turn.input, self._connections_max, self._config.logins_per_address)
         file = self._identity_file
         assert file is not None, "the start is counted first"
         desk.belongs_to = lambda: file.cluster
         mark = ClusterMark(file, asyncio.get_running_loop())
         machine = MapMachine(node, turn, mark.note)
+        machine.follow_roster(lambda: node.state.roster_changes, neighbours.follow)
         verifier = Verifier(lambda number, verdict: turn.input(node.on_verified, number, verdict))
         raft = RaftLog(
-            config.node, tuple(self._voters), config.data / "raft",
+            config.node, settings.voters, config.data / "raft", joins=settings.joins,
             send=lambda peer, data: peers.send_raft(peer, data),
             machine=machine, failed=turn.fail, memory=raft_memory(identity),
             remember=partial(remember_set, file, node, turn),
         )  # fmt: skip
-        desk.on_behind = raft.learn_first
+        desk.on_behind, desk.on_cluster = raft.learn_first, raft.found_nothing
         peers = PeerClient(desk, node, turn.input, raft, self._certificates, turn.fail)
+        server = self._peer_server = PeerServer(
+            desk, neighbours, PeerSink(node, turn.input, raft.receive),
+            is_secure=config.certificates is not None,
+        )  # fmt: skip
+        neighbours.connect(node.state, raft, peers, file, server.drop)
         connect = partial(channel_for_questions, self._certificates, desk)
         services = {name: make(node, connect) for name, make in self._make_services.items()}
         beside = BesideTurns(config.data, node, turn.input)
@@ -291,8 +292,6 @@ class NodeRunner:
 
     async def _start_parts(self, parts: _Parts) -> None:
         config = self._config
-        sink = PeerSink(parts.node, parts.turn.input, parts.raft.receive)
-        is_secure = config.certificates is not None
         parts.turn.start()
         # Before the first frame of a peer, which may build on the map that is restored here.
         try:
@@ -302,10 +301,17 @@ class NodeRunner:
         except OSError as error:
             raise disk_failure(error, config.data) from error
         self._mark_raft(parts.raft)
-        self._peer_server = PeerServer(parts.desk, self._voters, sink, is_secure=is_secure)
-        await parts.grpc.start_peer(self._peer_server, parts.desk)
+        assert self._peer_server is not None, "it was built with the other parts"
+
+        def ask(operation: AdmitNode, answer: Callable[[Result], None]) -> None:
+            parts.turn.input(parts.node.on_change_asked, operation, answer)
+
+        admitting = Admitting(
+            parts.desk, parts.node.state.map, ask, is_secure=config.certificates is not None
+        )
+        await parts.grpc.start_peer((self._peer_server, admitting), parts.desk)
         await parts.grpc.start_admin()
-        parts.peers.start(self._voters)
+        self._neighbours.start()
         self._last_act.begin(parts.peers, asyncio.get_running_loop())
         for _, sockets, tls in self._bound:
             while sockets:
@@ -347,11 +353,6 @@ class NodeRunner:
     def failure(self) -> str | None:
         """Why the node could not go on; None as long as it can."""
         return self._failure
-
-    @property
-    def _voters(self) -> dict[NodeId, str]:
-        alone = {self._config.node: self._amqp_address}
-        return dict(self._config.peers) or alone
 
     @property
     def _amqp_address(self) -> str:

@@ -50,7 +50,7 @@ class Service(Protocol):
 
 
 class PeerService(Protocol):
-    """The Peer service; it lives as long as its server."""
+    """A part of the Peer service; it lives as long as its server."""
 
     def add_to(self, server: grpc.aio.Server) -> None:
         """Registers with `server`, which must not have been started yet."""
@@ -90,8 +90,8 @@ class GrpcServers:
         if config.admin is not None:
             listeners.check_free(config, "admin", config.admin)
 
-    async def start_peer(self, service: PeerService, desk: PeerDesk) -> None:
-        """Listens for peers, if there are any; `desk` knows them. Raises `ConfigError`."""
+    async def start_peer(self, services: Sequence[PeerService], desk: PeerDesk) -> None:
+        """Listens for peers, if there may be any; `desk` knows them. Raises `ConfigError`."""
         listener = self._config.peer_listener
         if listener is None:
             return
@@ -100,9 +100,10 @@ class GrpcServers:
         asked: frozenset[str] = frozenset().union(*methods)
         guard: grpc.aio.ServerInterceptor = admin_token.MembersGuard((SERVICE,), asked)
         if secure:
-            guard = ProofGuard(desk, self._config.peers, asked)
+            guard = ProofGuard(desk, desk.neighbours, asked)
         self._peer = _server(PEER_SERVER_OPTIONS, [guard, self._turnstile])
-        service.add_to(self._peer)
+        for service in services:
+            service.add_to(self._peer)
         for further in self._services.values():
             further.add_to(self._peer)
         key = _peer_key(self._config)

@@ -11,7 +11,6 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
-from pika.exceptions import AMQPError
 
 from tests.faults.power import compiler
 from tests.integration import test_long_queues as queues
@@ -20,7 +19,7 @@ from tests.integration.alarms import heard_by
 from tests.integration.conftest import Connect
 from tests.integration.failing_disk import FailingDisk
 from tests.integration.harness import Cluster
-from tests.integration.stock import PERSISTENT
+from tests.integration.stock import PERSISTENT, pika
 from tests.integration.waiting import until
 
 pytestmark = [
@@ -121,7 +120,7 @@ def test_a_disk_that_fails_for_good_ends_the_node_and_loses_nothing(
         channel = open_connection(node.amqp).channel()
         disk.fail(how)
         # The node's own notes may meet the disk first, and end it before this arrives.
-        with suppress(AMQPError):
+        with suppress(pika.exceptions.AMQPError):
             channel.basic_publish("", "deep", streams.body(DEEP), PERSISTENT)
         until("the node ends", lambda: not node.is_running, 30.0)
         assert node.end(signal.SIGKILL) == 1

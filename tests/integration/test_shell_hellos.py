@@ -124,7 +124,7 @@ def test_a_node_at_a_wrong_address_is_noticed(caplog: pytest.LogCaptureFixture) 
         (port,) = free_ports(1)
         async with ends(one, three):
             await three.accept(port, (N1, N3))
-            one.client.start({N2: f"{HOST}:{port}"})
+            one.dial({N2: f"{HOST}:{port}"})
             await until(lambda: one.node.of("on_link_down"))
             assert one.node.of("on_link_up") == []
             assert set(one.node.of("on_link_down")) == {(N2, False)}
@@ -143,7 +143,7 @@ def test_a_member_that_answers_in_anothers_place_hears_nothing(
         (port,) = free_ports(1)
         async with ends(one, impostor):
             await impostor.accept(port)
-            one.client.start({N2: f"{HOST}:{port}"})
+            one.dial({N2: f"{HOST}:{port}"})
             await until(lambda: (N2, False) in one.node.of("on_link_down"))
             assert one.node.of("on_link_up") == []
             assert not one.client.send_raft(N2, b"a vote")
@@ -220,8 +220,8 @@ def test_settings_that_must_be_equal_and_are_not_keep_nodes_apart(
         async with ends(one, two):
             for end, port in zip((one, two), ports, strict=True):
                 await end.accept(port)
-            one.client.start({N2: f"{HOST}:{ports[1]}"})
-            two.client.start({N1: f"{HOST}:{ports[0]}"})
+            one.dial({N2: f"{HOST}:{ports[1]}"})
+            two.dial({N1: f"{HOST}:{ports[0]}"})
             await until(lambda: any(sentence in each for each in one.troubles))
             await until(lambda: bool(two.troubles))
             assert not one.node.of("on_link_up")
@@ -241,10 +241,10 @@ def test_the_second_process_of_a_name_is_refused_and_ends_and_the_first_goes_on(
         async with ends(one, two):
             for end, port in zip((one, two, twin), ports, strict=True):
                 await end.accept(port)
-            one.client.start({N2: f"{HOST}:{ports[1]}"})
-            two.client.start({N1: f"{HOST}:{ports[0]}"})
+            one.dial({N2: f"{HOST}:{ports[1]}"})
+            two.dial({N1: f"{HOST}:{ports[0]}"})
             await until(lambda: one.client.is_up(N2) and two.client.is_up(N1))
-            twin.client.start({N1: f"{HOST}:{ports[0]}"})
+            twin.dial({N1: f"{HOST}:{ports[0]}"})
             number = 0
 
             def the_twin_was_told() -> bool:
@@ -273,13 +273,13 @@ def test_a_new_process_at_the_same_address_is_let_in_at_once() -> None:
         async with ends(one, again):
             await one.accept(ports[0])
             await two.accept(ports[1])
-            two.client.start({N1: f"{HOST}:{ports[0]}"})
+            two.dial({N1: f"{HOST}:{ports[0]}"})
             await until(lambda: two.client.is_up(N1))
             await two.stop()
             await again.accept(ports[1])
             again.desk.answered(hello_of(N1))
             one.desk.answered(again.desk.hello)
-            again.client.start({N1: f"{HOST}:{ports[0]}"})
+            again.dial({N1: f"{HOST}:{ports[0]}"})
             await until(lambda: again.client.is_up(N1), seconds=SUSPECT_S)
 
     run(scenario())
@@ -299,7 +299,7 @@ def test_a_node_whose_later_self_is_known_hears_so_before_its_stream_is_up(
             await two.accept(port)
             two.desk.known_of = {N1: known}.__getitem__
             one.desk.on_behind = lambda: was_up.append(bool(one.node.of("on_link_up")))
-            one.client.start({N2: f"{HOST}:{port}"})
+            one.dial({N2: f"{HOST}:{port}"})
             await until(lambda: one.client.is_up(N2))
             assert (was_up[:1] == [False]) is is_behind
 
@@ -331,8 +331,8 @@ def test_releases_work_together_if_they_have_a_version_in_common(
         async with ends(one, two):
             await one.accept(one_port)
             await two.accept(two_port)
-            one.client.start({N2: f"{HOST}:{two_port}"})
-            two.client.start({N1: f"{HOST}:{one_port}"})
+            one.dial({N2: f"{HOST}:{two_port}"})
+            two.dial({N1: f"{HOST}:{one_port}"})
             if sentence is None:
                 await until(lambda: one.node.of("on_link_up") and two.node.of("on_link_up"))
                 return

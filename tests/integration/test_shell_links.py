@@ -6,7 +6,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
 
@@ -96,6 +96,11 @@ class End:
         frames = [heard for (heard,) in self.node.of("on_peer") if isinstance(heard, PeerFrame)]
         return [message for each in frames for message in each.messages]
 
+    def dial(self, addresses: Mapping[NodeId, str]) -> None:
+        """Dials all of them, from now on."""
+        for peer, address in addresses.items():
+            self.client.reach(peer, (address,))
+
     async def accept(self, port: int, peers: tuple[NodeId, ...] = (N1, N2)) -> None:
         sink = PeerSink(self.node, feed, self.raft.receive)
         server = grpc.aio.server(options=peer_channel.PEER_SERVER_OPTIONS)
@@ -160,8 +165,8 @@ def test_two_nodes_link_and_frames_keep_their_order(
         async with ends(one, two):
             await one.accept(ports[0])
             await two.accept(ports[1])
-            one.client.start(addresses)
-            two.client.start(addresses)
+            one.dial(addresses)
+            two.dial(addresses)
             await until(lambda: one.node.of("on_link_up") and two.node.of("on_link_up"))
             assert one.node.of("on_link_up") == [(N2, 1)]
             sent = [frame(N1, number, b"x" * number) for number in range(1, 200)]
@@ -187,7 +192,7 @@ def test_raft_frames_travel_on_a_stream_of_their_own(
         async with ends(one, two):
             assert one.client.send_raft(N2, b"too early") is False
             await two.accept(port)
-            one.client.start({N2: f"{HOST}:{port}"})
+            one.dial({N2: f"{HOST}:{port}"})
             await until(lambda: one.raft.connected == [N2])
             for number in range(100):
                 assert one.client.send_raft(N2, b"%d" % number)
@@ -208,7 +213,7 @@ def test_a_large_message_passes() -> None:
         (port,) = free_ports(1)
         async with ends(one, two):
             await two.accept(port)
-            one.client.start({N2: f"{HOST}:{port}"})
+            one.dial({N2: f"{HOST}:{port}"})
             await until(lambda: one.client.is_up(N2))
             body = os.urandom(1024) * 20_000
             one.client.send(N2, [frame(N1, 1, body)])
@@ -223,7 +228,7 @@ def test_a_link_comes_back_when_the_peer_does() -> None:
         one, two = End(N1, None), End(N2, None)
         (port,) = free_ports(1)
         async with ends(one, two):
-            one.client.start({N2: f"{HOST}:{port}"})
+            one.dial({N2: f"{HOST}:{port}"})
             await until(lambda: (N2, True) in one.node.of("on_link_down"))
             one.client.send(N2, [frame(N1, 1, b"lost: nobody is there")])
             await two.accept(port)
@@ -254,7 +259,7 @@ def test_a_peer_that_does_not_read_gets_a_new_link(monkeypatch: pytest.MonkeyPat
         server.add_insecure_port(f"{HOST}:{port}")
         await server.start()
         async with ends(one):
-            one.client.start({N2: f"{HOST}:{port}"})
+            one.dial({N2: f"{HOST}:{port}"})
             await until(lambda: one.client.is_up(N2))
             large = frame(N1, 1, bytes(300_000))
 
@@ -278,7 +283,7 @@ def test_peers_may_have_names(tmp_path: Path) -> None:
         (port,) = free_ports(1)
         async with ends(one, two):
             await two.accept(port)
-            one.client.start({N2: f"localhost:{port}"})
+            one.dial({N2: f"localhost:{port}"})
             await until(lambda: one.client.is_up(N2))
 
     run(scenario())
@@ -330,7 +335,7 @@ async def linked_to_child() -> AsyncIterator[tuple[End, Child]]:
     try:
         await asyncio.to_thread(child.wait_ready)
         async with ends(one):
-            one.client.start({N2: f"{HOST}:{port}"})
+            one.dial({N2: f"{HOST}:{port}"})
             await until(lambda: one.client.is_up(N2))
             yield one, child
     finally:

@@ -36,13 +36,39 @@ class Cluster:
         self.ledger = Ledger(world)
         self._last_words = LastWords(self.ledger)
         self.names = [NodeId(f"n{number}") for number in range(1, plan.nodes + 1)]
-        build = factory if factory is not None else self._build_node
-        self.hosts = [Host(world, name, self._disk(name), build, self) for name in self.names]
-        for host in self.hosts:
-            host.body_bytes_max = plan.read_ahead_bytes if plan.stow_bytes else None
-        self.net = Net(world, plan.net, self.hosts, through_the_codec)
+        #: Those that begin the cluster; others are let in.
+        self._founders = list(self.names)
+        self._build = factory if factory is not None else self._build_node
+        #: Those that are of the cluster, in one list for all who ask.
+        self.hosts = [self._host(name) for name in self.names]
+        #: All that ever were.
+        self._all_hosts = {host.name: host for host in self.hosts}
+        self.net = Net(world, plan.net, self.hosts, through_the_codec, self._knows)
         self._newest_reign: dict[FragmentId, int] = {}
         self.raft = Raft(world, plan.raft, self.hosts, self.net.reachable)
+        self.raft.changes = plan.joins > 0
+
+    def _host(self, name: NodeId) -> Host:
+        host = Host(self.world, name, self._disk(name), self._build, self)
+        host.body_bytes_max = self.plan.read_ahead_bytes if self.plan.stow_bytes else None
+        return host
+
+    def _knows(self, source: NodeId, target: NodeId) -> bool:
+        machine = self._all_hosts[source].machine
+        return not isinstance(machine, Node) or target in machine.state.peers
+
+    def join(self, name: NodeId) -> Host:
+        """A node that was let in; its process is yet to start."""
+        self.names.append(name)
+        host = self._all_hosts[name] = self._host(name)
+        self.net.add(host)
+        self.raft.add(host)
+        self.hosts.append(host)
+        return host
+
+    def forget(self, host: Host) -> None:
+        """A node that is gone was taken out of the cluster."""
+        self.raft.remove(host.name)
 
     def _disk(self, name: NodeId) -> Disk:
         """Disks differ: what one has long written, another still holds in its cache."""
@@ -62,13 +88,18 @@ class Cluster:
                 start=start.id,
                 past=start.past,
                 vouched_since=start.vouched_since,
-                peers={each: f"{each}.sim:7000" for each in self.names},
+                peers={
+                    each: f"{each}.sim:7000"
+                    for each in (self._founders if name in self._founders else [name])
+                },
+                joins=name not in self._founders,
+                neighbours=tuple(host.name for host in self.hosts),
                 amqp_address=f"{name}.sim:5672",
                 zone=f"z{number % self.plan.zones}",
                 password_cost=COST_MIN,
                 seed=self.plan.seed,
-                suspects=self._suspects_of(number),
-                unix_offset_ms=self.hosts[number].unix_offset_ms + skew_ms,
+                suspects=self._suspects_of(name),
+                unix_offset_ms=self._all_hosts[name].unix_offset_ms + skew_ms,
                 replace_backup_ms=self.plan.replace_backup_ms,
                 revive_wait_ms=self.plan.revive_wait_ms,
                 fragment_threshold=self.plan.fragment_threshold,
@@ -83,8 +114,8 @@ class Cluster:
             recovered,
         )
 
-    def _suspects_of(self, number: int) -> tuple[Suspect, ...]:
-        stopped = self.hosts[number].stopped
+    def _suspects_of(self, name: NodeId) -> tuple[Suspect, ...]:
+        stopped = self._all_hosts[name].stopped
         return tuple(stopped.suspects) if stopped is not None else ()
 
     # --- the surroundings of a host --------------------------------------------------------------

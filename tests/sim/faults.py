@@ -49,19 +49,21 @@ class Faults:
         self.stopping: dict[str, None] = {}
         self._random = world.generator("faults")
         self._active = False
+        #: Hosts that nobody starts again.
+        self.gone: dict[str, None] = {}
         #: Hosts that start from an older copy of their data directory next time.
         self._restoring: dict[str, list[str]] = {}
         #: Hosts whose disks give back something else than what was written. Of both: the queues
         #: that are nowhere else.
         self._rotting: dict[str, list[str]] = {}
         #: Copies of data directories, made while their processes ran, of which lives, and when.
-        self._moments: dict[str, tuple[int, int, DirectoryCopy]] = {
+        self.moments: dict[str, tuple[int, int, DirectoryCopy]] = {
             host.name: (0, 0, EMPTY) for host in hosts
         }
         self._rot_dice = world.generator("rot")
         self.full = FullNodes(world, hosts, ledger)
         #: Copies of data directories, made when their processes ended.
-        self._copies: dict[str, list[DirectoryCopy]] = {host.name: [] for host in hosts}
+        self.copies: dict[str, list[DirectoryCopy]] = {host.name: [] for host in hosts}
         self._directory_dice = world.generator("directories")
         #: How often the last exception that was put in is to be raised again.
         self._repeats = 0
@@ -107,7 +109,7 @@ class Faults:
                 self._cut_short(host)
             host.resume()
             if not host.alive:
-                self.world.after(between(self._random, 0, 300 * MS), partial(self._revive, host))
+                self.world.after(between(self._random, 0, 300 * MS), partial(self.revive, host))
         for number in self._open.values():
             self.ledger.fault_ends(number)
         self._open = {}
@@ -135,11 +137,12 @@ class Faults:
 
     # --- the ledger's view -----------------------------------------------------------------------
 
-    def _begin(self, what: str) -> None:
+    def begin(self, what: str) -> None:
         if what not in self._open:
             self._open[what] = self.ledger.fault_begins()
 
-    def _end(self, what: str) -> None:
+    def end(self, what: str) -> None:
+        """A fault is over, if it is under way."""
         number = self._open.pop(what, None)
         if number is not None:
             self.ledger.fault_ends(number)
@@ -155,7 +158,7 @@ class Faults:
         if kind == "single":
             # A long pause is a loss, too.
             paused = any(host.paused for host in self.hosts)
-            if self.is_whole() and not paused and not self._stops_one():
+            if self.is_whole() and not paused and not self.stops_one():
                 if len(self.hosts) == 1:
                     self.ledger.memory_lost = True
                 self._down([self._prey(alive)])
@@ -164,7 +167,7 @@ class Faults:
                 self.ledger.memory_lost = True
                 self._down(alive)
         else:
-            if not self.is_whole() or self._stops_one() or len(self.hosts) == 1:
+            if not self.is_whole() or self.stops_one() or len(self.hosts) == 1:
                 # Who else is alive may not have been let in again: no memory is to be trusted.
                 self.ledger.copies_lost = True
                 self.ledger.memory_lost = True
@@ -182,7 +185,7 @@ class Faults:
         spread_us = self._random.choice((0, 200 * MS)) if len(hosts) > 1 else 0
         for host in hosts:
             self.kills += 1
-            self._begin(f"down {host.name}")
+            self.begin(f"down {host.name}")
 
         def strike() -> None:
             self.ledger.on_confirm = None
@@ -208,12 +211,12 @@ class Faults:
         if host.life == life and host.alive and self._active and self._may_strike():
             self.ledger.crashes_us.append(self.world.now_us)
             host.crash("killed")
-            self._copies[host.name].append(host.disk.copy())
+            self.copies[host.name].append(host.disk.copy())
         else:
             self._restoring.pop(host.name, None)
             self._rotting.pop(host.name, None)
         delay_us = between(self._random, 100 * MS, self._random.choice((500 * MS, 4 * SECOND)))
-        self.world.after(delay_us, partial(self._revive, host))
+        self.world.after(delay_us, partial(self.revive, host))
 
     def _may_strike(self) -> bool:
         """Judges anew what was planned.
@@ -222,7 +225,7 @@ class Faults:
         """
         if self.plan.kills == "all_stop" or len(self.hosts) == 1:
             return True
-        if self.is_whole() and not self._stops_one():
+        if self.is_whole() and not self.stops_one():
             return True
         if self.plan.kills == "reckless":
             self.ledger.copies_lost = True
@@ -245,7 +248,7 @@ class Faults:
     def _restore(self, host: Host) -> None:
         self.ledger.damaged(self._restoring.pop(host.name))
         # The last one is what is there; older ones have not seen the last start.
-        older = [EMPTY, *self._copies[host.name][:-1]]
+        older = [EMPTY, *self.copies[host.name][:-1]]
         copy = self._directory_dice.choice(older)
         host.clock_behind = self._directory_dice.random() < 0.5
         self.world.note(host.name, f"gets back a directory of {len(copy.starts)} starts")
@@ -255,7 +258,7 @@ class Faults:
     def _rot(self, host: Host) -> None:
         """What the disk gives back is not what was written, and its process cannot know."""
         queues = self._rotting.pop(host.name)
-        life, since_us, copy = self._moments[host.name]
+        life, since_us, copy = self.moments[host.name]
         if life == host.life and self._rot_dice.random() < 0.5:
             self.world.note(host.name, "gets back its directory of some moments before")
             self.ledger.damaged(queues, since_us)
@@ -270,21 +273,23 @@ class Faults:
         """What somebody may put back later, within the same start."""
         for host in self.hosts:
             if host.alive and self._rot_dice.random() < 0.5:
-                self._moments[host.name] = (host.life, self.world.now_us, host.disk.copy())
+                self.moments[host.name] = (host.life, self.world.now_us, host.disk.copy())
 
-    def _revive(self, host: Host) -> None:
+    def revive(self, host: Host) -> None:
+        if host.name in self.gone:
+            return
         if not host.alive:
             if host.name in self._restoring:
                 self._restore(host)
             if host.name in self._rotting:
                 self._rot(host)
             host.start()
-        self._end(f"down {host.name}")
+        self.end(f"down {host.name}")
 
     def _stop(self) -> None:
         """An operator stops a node in order, and starts it again soon."""
         alive = [host for host in self.hosts if host.alive and not host.paused]
-        if not alive or not self.is_whole() or self._stops_one():
+        if not alive or not self.is_whole() or self.stops_one():
             return
         if self.ledger.on_confirm is not None:
             return
@@ -292,13 +297,13 @@ class Faults:
 
     def stop(self, host: Host) -> None:
         """Stops one node in order."""
-        self._begin(f"down {host.name}")
+        self.begin(f"down {host.name}")
         self.kills += 1
         self.ledger.crashes_us.append(self.world.now_us)
 
         def start_again() -> None:
             delay_us = between(self._random, 100 * MS, 2 * SECOND)
-            self.world.after(delay_us, partial(self._revive, host))
+            self.world.after(delay_us, partial(self.revive, host))
 
         host.stop(start_again, partial(self._has_waited, host, self.world.now_us))
 
@@ -312,7 +317,7 @@ class Faults:
         if not state.serving or self.world.now_us >= over_us:
             self._goes_last(host)
 
-    def _stops_one(self) -> bool:
+    def stops_one(self) -> bool:
         """Whether a node is being stopped: what it has in memory goes with it.
 
         So it does however whole the cluster is until then. (Of a stop of all the ledger knows that
@@ -331,7 +336,7 @@ class Faults:
         spread_us = self._random.choice((0, 100 * MS, 3 * SECOND))
         for host in alive:
             self.stopping[host.name] = None
-            self._begin(f"down {host.name}")
+            self.begin(f"down {host.name}")
             self.kills += 1
             delay_us = between(self._random, 0, spread_us)
             self.world.after(delay_us, partial(self._stop_one, host, host.life))
@@ -349,7 +354,7 @@ class Faults:
         if not self.stopping:
             for each in self.hosts:
                 delay_us = between(self._random, 0, 500 * MS)
-                self.world.after(delay_us, partial(self._revive, each))
+                self.world.after(delay_us, partial(self.revive, each))
 
     def _fail_at_a_call(self) -> None:
         """Some call of some turn raises, once: the node contains that, or it stops and says why."""
@@ -357,19 +362,19 @@ class Faults:
         if not alive or not self.is_whole():
             return
         # What is contained costs a client its connection.
-        self._begin("an exception")
+        self.begin("an exception")
         self._repeats = self.plan.exception_repeats
         self._put_in(self._random.choice(alive), between(self._random, 1, 400), "")
 
     def _put_in(self, host: Host, call: int, only: str) -> None:
         def stops() -> None:
             self.kills += 1
-            self._begin(f"down {host.name}")
+            self.begin(f"down {host.name}")
             self.ledger.crashes_us.append(self.world.now_us)
             if len(self.hosts) == 1:
                 self.ledger.memory_lost = True
             delay_us = between(self._random, 100 * MS, 2 * SECOND)
-            self.world.after(delay_us, partial(self._revive, host))
+            self.world.after(delay_us, partial(self.revive, host))
 
         host.fail_at(call, lambda: self._active and self.is_whole(), stops, self._raise_again, only)
 
@@ -387,10 +392,10 @@ class Faults:
             return
         if host.alive and not host.paused:
             what = f"pause {host.name}"
-            self._begin(what)
+            self.begin(what)
             host.pause(duration_us)
             self.net.on_paused(host.name)
-            self.world.after(duration_us, partial(self._end, what))
+            self.world.after(duration_us, partial(self.end, what))
 
     def _pause_in_turn(self) -> None:
         """A process hangs where it hurts most: it has decided, and not said it yet."""
@@ -399,21 +404,21 @@ class Faults:
         if self._loses_one() or not host.alive or host.paused:
             return
         what = f"pause {host.name}"
-        self._begin(what)
+        self.begin(what)
 
         def hangs() -> None:
             # It strikes now, however long ago it was planned.
-            self._begin(f"{what} in its turn")
-            self.world.after(duration_us, partial(self._end, f"{what} in its turn"))
+            self.begin(f"{what} in its turn")
+            self.world.after(duration_us, partial(self.end, f"{what} in its turn"))
 
         host.pause_in_turn(duration_us, hangs)
         # It begins with the next delivery; if that takes long, its end is not waited for.
-        self.world.after(duration_us + 500 * MS, partial(self._end, what))
+        self.world.after(duration_us + 500 * MS, partial(self.end, what))
 
     def _loses_one(self) -> bool:
         """Whether the one node that a run may lose at a time is being lost, or has been."""
         pending = self.ledger.on_confirm is not None
-        going = pending or self._stops_one() or not self.is_whole()
+        going = pending or self.stops_one() or not self.is_whole()
         return self.plan.kills == "single" and going
 
     # --- the network -----------------------------------------------------------------------------
@@ -431,7 +436,7 @@ class Faults:
                 if not one_way:
                     cuts.append((target, source))
         what = f"cut {self.world.now_us}"
-        self._begin(what)
+        self.begin(what)
         self.world.note("net", f"cuts {one} {'->' if one_way else '|'} {other}")
         for source, target in cuts:
             self.net.cut(source, target)
@@ -442,7 +447,7 @@ class Faults:
         self.world.note("net", f"heals {what}")
         for source, target in cuts:
             self.net.heal(source, target)
-        self._end(what)
+        self.end(what)
 
     def _pair(self) -> tuple[NodeId, NodeId]:
         source, target = self._random.sample([host.name for host in self.hosts], 2)
@@ -452,14 +457,14 @@ class Faults:
         source, target = self._pair()
         duration_us = between(self._random, 10 * MS, 1 * SECOND)
         what = f"clog {self.world.now_us}"
-        self._begin(what)
+        self.begin(what)
         self.net.clog(source, target, duration_us)
-        self.world.after(duration_us, partial(self._end, what))
+        self.world.after(duration_us, partial(self.end, what))
 
     def _break(self) -> None:
-        self._begin("break")
+        self.begin("break")
         self.net.break_stream(*self._pair())
-        self._end("break")
+        self.end("break")
 
     # --- disks -----------------------------------------------------------------------------------
 
@@ -467,11 +472,11 @@ class Faults:
         host = self._random.choice(self.hosts)
         duration_us = between(self._random, least_us, most_us)
         what = f"stall {self.world.now_us}"
-        self._begin(what)
+        self.begin(what)
         self.world.note(host.name, f"disk stalls for {duration_us // MS} ms")
         host.disk.stall(duration_us)
         self.ledger.disk_stalls(self.world.now_us + duration_us)
-        self.world.after(duration_us, partial(self._end, what))
+        self.world.after(duration_us, partial(self.end, what))
 
     def _fail_disk(self) -> None:
         """The next sync fails; the node stops itself, and its operator starts it again."""
@@ -479,7 +484,7 @@ class Faults:
         if host.alive:
             self.ledger.copies_lost = True
             self.ledger.memory_lost = True
-            self._begin(f"down {host.name}")
+            self.begin(f"down {host.name}")
             self.world.note(host.name, "disk fails")
             host.disk.fail()
             self.world.after(3 * SECOND, partial(self._replace_disk, host, host.life))
@@ -487,4 +492,4 @@ class Faults:
     def _replace_disk(self, host: Host, life: int) -> None:
         if host.life == life and host.alive:
             host.crash("its disk was repaired")
-        self._revive(host)
+        self.revive(host)

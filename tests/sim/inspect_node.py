@@ -228,7 +228,7 @@ def _living(origins: dict[Origin, int], cluster_map: ClusterMap) -> dict[Origin,
     return {
         origin: number
         for origin, number in origins.items()
-        if origin.incarnation >= members[origin.node].incarnation
+        if origin.node in members and origin.incarnation >= members[origin.node].incarnation
     }
 
 

@@ -27,7 +27,30 @@ from tests.sim.world import MS, World, between
 _PATIENCE_US = 4_000 * MS
 
 
-class Mover(Actor):
+class Wisher(Actor):
+    """Has the map changed, as an operator would: by any node."""
+
+    def change(self, operation: Operation, once: bool = False) -> Script[Result | None]:
+        """Asks one node after the other until one answers; or once."""
+        while True:
+            alive = [host for host in self.hosts if host.alive]
+            heard: list[Result] = []
+            if alive:
+                self.note(f"wishes {operation}")
+                self.random.choice(alive).submit(partial(_ask, operation, heard))
+            waited = 0
+            while not heard and waited < _PATIENCE_US:
+                yield 20 * MS
+                waited += 20 * MS
+            is_answered = bool(heard) and heard[0] is not GAVE_UP
+            # A node that was never up has nothing to be undrained.
+            if once or is_answered:
+                if is_answered and isinstance(heard[0], Refused):
+                    self.note(f"is refused: {heard[0].text}")
+                return heard[0] if is_answered else None
+
+
+class Mover(Wisher):
     """Wishes something of the map every now and then, until the run is to end."""
 
     def __init__(self, world: World, ledger: Ledger, hosts: Sequence[Host], every_us: int) -> None:
@@ -43,9 +66,9 @@ class Mover(Actor):
             self._look()
             operation = self._draw()
             if operation is not None:
-                yield from self._change(operation, once=True)
+                yield from self.change(operation, once=True)
         for host in self.hosts:
-            yield from self._change(UndrainNode(NodeId(host.name)))
+            yield from self.change(UndrainNode(NodeId(host.name)))
         self._look()
 
     def _look(self) -> None:
@@ -71,25 +94,6 @@ class Mover(Actor):
             fragment = self.random.choice(list(known.fragments))
             return MoveFragment(fragment, NodeId("") if stays else node)
         return DrainNode(node, closing=self.random.random() < 0.2)
-
-    def _change(self, operation: Operation, once: bool = False) -> Script[None]:
-        """Has the map changed, asking one node after the other until one answers; or once."""
-        while True:
-            alive = [host for host in self.hosts if host.alive]
-            heard: list[Result] = []
-            if alive:
-                self.note(f"wishes {operation}")
-                self.random.choice(alive).submit(partial(_ask, operation, heard))
-            waited = 0
-            while not heard and waited < _PATIENCE_US:
-                yield 20 * MS
-                waited += 20 * MS
-            is_answered = bool(heard) and heard[0] is not GAVE_UP
-            # A node that was never up has nothing to be undrained.
-            if once or is_answered:
-                if is_answered and isinstance(heard[0], Refused):
-                    self.note(f"is refused: {heard[0].text}")
-                return
 
 
 def _ask(operation: Operation, heard: list[Result], machine: Any) -> None:

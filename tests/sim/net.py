@@ -103,11 +103,16 @@ class Net:
         options: NetOptions,
         stations: Sequence[Station],
         codec: Callable[[PeerFrame], PeerFrame] | None = None,
+        knows: Callable[[NodeId, NodeId], bool] = lambda _, __: True,
     ) -> None:
-        """`codec`: encodes and decodes a frame, used when the options say `encoded`."""
+        """`codec`: encodes and decodes a frame, used when the options say `encoded`.
+
+        `knows`: whether the process of the first one has heard of the second: it dials nobody else.
+        """
         self.world = world
         self.options = options
         self.stations = {station.name: station for station in stations}
+        self._knows = knows
         self.frames_sent = 0
         self._random = world.generator("net")
         self._codec = codec if options.encoded else None
@@ -117,6 +122,16 @@ class Net:
             for target in self.stations
             if source != target
         }
+
+    def add(self, station: Station) -> None:
+        """One more station, of which nobody has heard yet."""
+        for other in self.stations:
+            self._streams[other, station.name] = Stream()
+            self._streams[station.name, other] = Stream()
+        self.stations[station.name] = station
+        for other in self.stations:
+            if other != station.name and self.stations[other].alive:
+                self._redial((other, station.name), self.options.redial_us)
 
     # --- what others ask -------------------------------------------------------------------------
 
@@ -282,7 +297,9 @@ class Net:
         if not source.alive or source.life != life:
             return
         stream.dialling = False
-        if not self._open(pair) or (target.alive and target.paused):
+        if not self._knows(*pair):
+            self._redial(pair, self.options.redial_us)
+        elif not self._open(pair) or (target.alive and target.paused):
             peer = target.name
             source.submit(lambda machine: machine.on_link_down(peer, False))
             self._redial(pair, between(self._random, 2, 6) * self.options.redial_us)

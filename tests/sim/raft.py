@@ -12,6 +12,7 @@ It promises what Raft promises and nothing more:
   among those who reach a majority; the old one may believe in itself for longer;
 * a node takes in as many commands in a turn as it has room for, and the rest in the next ones;
 * a node that cannot reach the leader learns nothing until it can again;
+* who elects changes by one node at a time, to whom the leader's map wants, if it `changes`;
 * a restarted node starts from its own stored snapshot and hears every command after it once.
 
 pysyncobj itself is tested by contract (`tests/contract/raft/test_log.py`).
@@ -23,6 +24,7 @@ from functools import partial
 from typing import Protocol
 
 from fedq.core.ids import NodeId
+from fedq.shell.raft.voters import next_set
 from tests.sim.world import MS, World, between
 
 
@@ -35,6 +37,10 @@ class LogMachine(Protocol):
     def on_leader(self, leader: NodeId | None) -> None: ...
     def snapshot(self) -> bytes: ...
     def on_snapshot(self, data: bytes) -> None: ...
+    @property
+    def wanted_voters(self) -> tuple[NodeId, ...] | None: ...
+    def on_new_set(self, voters: tuple[NodeId, ...]) -> None: ...
+    def on_voters(self, voters: tuple[NodeId, ...]) -> None: ...
 
 
 class Voter(Protocol):
@@ -107,8 +113,15 @@ class Raft:
     ) -> None:
         self.world = world
         self.options = options
+        #: All nodes, whether they elect or follow.
         self.voters = {voter.name: voter for voter in voters}
-        self.log: list[bytes] = []
+        #: Those that elect.
+        self.electing = tuple(sorted(self.voters))
+        #: Whether that changes; and whether the log names them by now.
+        self.changes = False
+        self._names_them = False
+        #: Commands, and sets of those that elect.
+        self.log: list[bytes | tuple[NodeId, ...]] = []
         self.leader: NodeId | None = None
         self.term = 0
         self._reachable = reachable
@@ -120,6 +133,15 @@ class Raft:
         self._under_way = 0
         self._next_snapshot_us = options.snapshot_every_us
         world.every(self.LOOK_US, self._look)
+
+    def add(self, voter: Voter) -> None:
+        """One more node, which follows the log."""
+        self.voters[voter.name] = voter
+        self._followers[voter.name] = Follower()
+
+    def remove(self, name: NodeId) -> None:
+        """A node that is gone for good follows no more; who elects changes by itself."""
+        del self._followers[name]
 
     # --- what hosts do ---------------------------------------------------------------------------
 
@@ -134,6 +156,9 @@ class Raft:
         if stored is not None:
             data = stored
             voter.submit(lambda machine: machine.on_snapshot(data))
+        if self._names_them:
+            electing = self.electing
+            voter.submit(lambda machine: machine.on_new_set(electing))
 
     def on_directory_lost(self, name: NodeId) -> None:
         """Its snapshot is gone; it will hear the whole log from the leader, or a snapshot."""
@@ -184,8 +209,8 @@ class Raft:
     # --- the leader ------------------------------------------------------------------------------
 
     def _reaches_majority(self, name: NodeId) -> bool:
-        reached = sum(self._reachable(name, other) for other in self.voters)
-        return not self.voters[name].paused and 2 * reached > len(self.voters)
+        reached = sum(self._reachable(name, other) for other in self.electing)
+        return not self.voters[name].paused and 2 * reached > len(self.electing)
 
     def _leader_works(self) -> bool:
         leader = self.leader
@@ -201,11 +226,36 @@ class Raft:
         if self.leader is not None:
             self._tell_leader()
             self._replicate()
+            if self.changes and self._leader_works():
+                self.voters[self.leader].submit(partial(self._change_set, self.leader, self.term))
         every_us = self.options.snapshot_every_us
         if every_us and self.world.now_us >= self._next_snapshot_us:
             self._next_snapshot_us = self.world.now_us + every_us
             self._store_snapshots()
         return True
+
+    def _change_set(self, leader: NodeId, term: int, machine: LogMachine) -> None:
+        """Takes the next step, in a turn of the leader's, to those whom its map wants to elect."""
+        wanted = machine.wanted_voters
+        if term != self.term or leader != self.leader or not wanted or wanted == self.electing:
+            return
+        alive = [name for name in self._followers if self._reachable(leader, name)]
+        joining = [name for name in alive if self._followers[name].applied == len(self.log)]
+        names = next_set(self.electing, wanted, joining, alive, leader)
+        if not self._names_them:
+            # As it is, before there is another one.
+            names = self.electing
+        if names is None:
+            if {*self.electing} - {leader} == {*wanted}:
+                # Another one is to remove it.
+                self._leader_life = -1
+            return
+        self._names_them = True
+        self.electing = names
+        machine.on_new_set(names)
+        self.world.note("raft", f"{', '.join(names)} elect from {len(self.log) + 1} on")
+        self.log.append(names)
+        self._replicate()
 
     def _elect(self) -> None:
         options, now_us = self.options, self.world.now_us
@@ -218,7 +268,7 @@ class Raft:
             self._election_due_us = now_us + wait_us
             self._forget_leader()
         elif now_us >= self._election_due_us:
-            able = [name for name in self.voters if self._reaches_majority(name)]
+            able = [name for name in self.electing if self._reaches_majority(name)]
             if able:
                 self.leader = self._random.choice(able)
                 if self._followers[self.leader].believes == self.leader:
@@ -253,7 +303,7 @@ class Raft:
     def _meets_follower(self, name: NodeId) -> bool:
         return any(
             self._followers[other].believes == self.leader and self._reachable(name, other)
-            for other in self.voters
+            for other in self._followers
             if other != name
         )
 
@@ -261,6 +311,10 @@ class Raft:
         voter, follower = self.voters[name], self._followers[name]
         if voter.alive and follower.life == voter.life and follower.believes != leader:
             follower.believes = leader
+            if leader == name and self._names_them:
+                # It leads with the newest set in its log, applied or not.
+                electing = self.electing
+                voter.submit(lambda machine: machine.on_new_set(electing))
             voter.submit(lambda machine: machine.on_leader(leader))
 
     # --- the log ---------------------------------------------------------------------------------
@@ -308,7 +362,11 @@ class Raft:
                 return
             assert follower.applied == index, f"{name} skips from {follower.applied} to {index}"
             follower.applied = index + 1
-            machine.on_committed(command)
+            if isinstance(command, bytes):
+                machine.on_committed(command)
+            else:
+                machine.on_new_set(self.electing)
+                machine.on_voters(command)
 
         def arrive() -> None:
             if voter.alive and voter.life == life:
@@ -327,6 +385,8 @@ class Raft:
                 return
             follower.applied = index
             machine.on_snapshot(data)
+            if self._names_them:
+                machine.on_new_set(self.electing)
 
         def arrive() -> None:
             if voter.alive and voter.life == life:
@@ -336,7 +396,8 @@ class Raft:
         self.world.at(self._when(follower, delay_us), arrive)
 
     def _store_snapshots(self) -> None:
-        for name, voter in self.voters.items():
+        for name in self._followers:
+            voter = self.voters[name]
             if voter.alive and not voter.paused and self._random.random() < 0.5:
                 voter.submit(partial(self._store, name))
 

@@ -21,6 +21,7 @@ from tests.sim.closing import UNREAD_IDLE_US, Counter, Drainer
 from tests.sim.cluster import Cluster
 from tests.sim.confirming import Numbers
 from tests.sim.faults import Faults
+from tests.sim.joiners import Joiner
 from tests.sim.movers import Mover
 from tests.sim.named_publishing import NamedParty
 from tests.sim.party import Party
@@ -31,6 +32,7 @@ from tests.sim.swarm import (
     Plan,
     draw,
     draw_exceptions,
+    draw_joins,
     draw_moves,
     draw_named,
     draw_repeated,
@@ -119,10 +121,10 @@ class Run:
             self.party = Party(*common, plan.policies, self.numbers, strict, calm, slow_disks)
             self.party.book.registry.small_turns = plan.work_per_turn < limits.WORK_PER_TURN
         self.operator = Operator(*common) if traced else None
-        self.mover: Mover | None = None
-        if plan.moves_every_us:
-            self.mover = Mover(*common, plan.moves_every_us)
-            self.ledger.moves = True
+        every_us = plan.moves_every_us
+        self.mover = Mover(*common, every_us) if every_us else None
+        self.ledger.moves = every_us > 0
+        self.joiner = Joiner(self.cluster, self.faults, self.is_whole) if plan.joins else None
         self.stream: StreamParty | None = None
         if plan.stream is not None:
             self.stream = StreamParty(*common, plan.stream, self.numbers)
@@ -142,6 +144,8 @@ class Run:
         self.faults.start()
         if self.mover is not None:
             self.mover.start()
+        if self.joiner is not None:
+            self.joiner.start()
         self.world.run(self.world.now_us + self.plan.safety_us, self._has_problems)
         if self.ledger.problems:
             return
@@ -167,7 +171,7 @@ class Run:
         for host in self.cluster.hosts:
             self.world.after(between(generator, 0, 300 * MS), host.start)
         for actor in self._actors():
-            if actor is self.mover:
+            if actor in (self.mover, self.joiner):
                 # What is tried before has to find queues where they are.
                 continue
             actor.start(between(generator, 0, 500 * MS))
@@ -180,6 +184,7 @@ class Run:
             *(self.named.actors if self.named is not None else ()),
             *((self.operator,) if self.operator is not None else ()),
             *((self.mover,) if self.mover is not None else ()),
+            *((self.joiner,) if self.joiner is not None else ()),
         ]  # fmt: skip
 
     def _publishing(self) -> list[Actor]:
@@ -189,6 +194,7 @@ class Run:
             *(self.named.senders if self.named else ()),
             *((self.operator,) if self.operator is not None else ()),
             *((self.mover,) if self.mover is not None else ()),
+            *((self.joiner,) if self.joiner is not None else ()),
         ]  # fmt: skip
 
     def _is_set_up(self) -> bool:
@@ -428,14 +434,15 @@ def run_seed(
     seed: int, *, lite: bool = False, echo: bool = False, digest: bool = False,
     exceptions: bool = False, repeated: bool = False, stops: bool = False, copy_all: bool = False,
     no_streams: bool = False, traced: bool = False, named: bool = False, moves: bool = False,
+    joins: bool = False,
 ) -> Result:  # fmt: skip
     """Runs one seed. An exception inside a node is a problem like any other, but for those put in.
 
     `exceptions`: another plan of the seed, in which they are; `repeated`: a third one, in which
     each comes again, beside kills, partitions and pauses; `stops`: one of stops in order alone;
     `copy_all`: the usual one, where no queue says what is copied; `no_streams`: without a stream;
-    `named`: with publishers with names instead; `moves`: with planned moves. `traced`: while an
-    operator traces everything.
+    `named`: with publishers with names instead; `moves`: with planned moves; `joins`: with nodes
+    that join. `traced`: while an operator traces everything.
     """
     plan = draw_exceptions(seed) if exceptions else draw(seed, lite, copy_all, no_streams)
     if repeated:
@@ -446,6 +453,8 @@ def run_seed(
         plan = draw_named(seed, lite)
     elif moves:
         plan = draw_moves(seed, lite)
+    elif joins:
+        plan = draw_joins(seed, lite)
     trace = Trace(echo=echo, digest=digest)
     run = Run(plan, trace, traced)
     try:
@@ -469,12 +478,15 @@ def run_seed(
 def describe(
     seed: int, lite: bool, exceptions: bool = False, copy_all: bool = False,
     no_streams: bool = False, named: bool = False, moves: bool = False,
+    joins: bool = False,
 ) -> str:  # fmt: skip
     """What a seed's run is made of."""
     if named:
         return draw_named(seed, lite).describe()
     if moves:
         return draw_moves(seed, lite).describe()
+    if joins:
+        return draw_joins(seed, lite).describe()
     plan = draw_exceptions(seed) if exceptions else draw(seed, lite, copy_all, no_streams)
     return plan.describe()
 

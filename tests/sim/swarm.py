@@ -122,6 +122,9 @@ class Plan:
     scrub: bool = False
     #: An operator wishes moves so often; 0: there is none.
     moves_every_us: int = 0
+    #: So many nodes join the running cluster, and so many are replaced by others.
+    joins: int = 0
+    replaced: int = 0
 
     def describe(self) -> str:
         """The run in a few lines, for a failure's report."""
@@ -138,6 +141,7 @@ class Plan:
                 *(self.stream.describe() if self.stream is not None else ()),
                 *((str(self.named),) if self.named is not None else ()),
                 *((f"a move every {self.moves_every_us // MS} ms",) if self.moves_every_us else ()),
+                *((f"{self.joins} join, {self.replaced} are replaced",) if self.joins else ()),
             )
         )  # fmt: skip
 
@@ -160,6 +164,16 @@ def draw_moves(seed: int, lite: bool = False) -> Plan:
     nodes = plan.nodes if plan.nodes > 1 else 3
     every_us = dice.choice((100, 400, 1_000)) * MS
     return replace(plan, nodes=nodes, moves_every_us=every_us)
+
+
+def draw_joins(seed: int, lite: bool = False) -> Plan:
+    """The usual plan of the seed, in which nodes join, and in some are taken out and replaced."""
+    plan = draw(seed, lite)
+    dice = derive(seed, "joins")
+    # What a directory of before has forgotten is tried without changes of who elects.
+    faults = replace(plan.faults, restore=0.0, rot=0.0)
+    replaced = 0 if lite else dice.choice((0, 1, 1))
+    return replace(plan, faults=faults, joins=dice.choice((1, 2, 3)), replaced=replaced)
 
 
 def draw_named(seed: int, lite: bool = False) -> Plan:

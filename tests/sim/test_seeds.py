@@ -88,6 +88,21 @@ def test_nothing_is_lost_by_planned_moves_among_faults(seed: int) -> None:
     assert not result.problems, f"{result.problems}, python -m tests.sim --moves --seed {seed}"
 
 
+@pytest.mark.parametrize("seed", [3, 5])
+def test_nothing_comes_twice_while_nodes_join(seed: int) -> None:
+    result = run_seed(seed, lite=True, joins=True)
+    assert not result.problems, (
+        f"{result.problems}, python -m tests.sim --lite --joins --seed {seed}"
+    )
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(101, 107))
+def test_nothing_is_lost_while_nodes_join_and_are_replaced(seed: int) -> None:
+    result = run_seed(seed, joins=True)
+    assert not result.problems, f"{result.problems}, python -m tests.sim --joins --seed {seed}"
+
+
 @only_uncompiled
 @pytest.mark.parametrize("seed", EXCEPTION_SEEDS)
 def test_no_exception_at_a_message_loses_a_second_node_or_another_message(seed: int) -> None:

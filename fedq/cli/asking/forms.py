@@ -33,6 +33,11 @@ COPY_ROLES = {
     pb.COPY_ROLE_BACKUP: "backup",
     pb.COPY_ROLE_KEPT: "kept",
 }
+MEMBER_ROLES = {
+    pb.MEMBER_ROLE_VOTER: "voter",
+    pb.MEMBER_ROLE_OBSERVER: "observer",
+    pb.MEMBER_ROLE_JOINING: "joining",
+}
 #: What is told of each copy, and added up for its queue.
 STORED: Final = (
     "messages_on_disk_alone", "memory_bytes", "on_disk_alone_bytes", "journal_bytes",
@@ -45,6 +50,7 @@ def member_form(member: pb.Member) -> Form:
     return {
         "node": member.node,
         "state": MEMBER_STATES.get(member.state, OTHER),
+        "role": MEMBER_ROLES.get(member.role, OTHER),
         "incarnation": member.incarnation,
         "zone": member.zone,
         "peer_address": member.peer_address,

@@ -16,10 +16,12 @@ from fedq.cli.terminal.screen import Cell, console, duration, print_json, size, 
 from fedq.shell.pb import admin_pb2 as pb
 
 app = typer.Typer(
-    no_args_is_help=True, help="Show the cluster, its members and its clients; drain members."
+    no_args_is_help=True,
+    help="Show the cluster, its members and its clients; drain or forget members.",
 )
 app.command("drain")(moving.drain_node)
 app.command("undrain")(moving.undrain_node)
+app.command("forget")(moving.forget_node)
 app.command("rebalance")(moving.rebalance)
 
 
@@ -99,10 +101,13 @@ def _show_status(form: Form, is_json: bool) -> None:
         f"{form['fragments']}"
     )
     rows = [
-        (member["node"], _state(member), _figure(member, "raft_role"), member["amqp_address"])
+        (
+            member["node"], _state(member), _figure(member, "raft_role"), word(member["role"]),
+            member["amqp_address"], member["peer_address"],
+        )
         for member in form["members"]
-    ]
-    screen.print(table(("NODE", "STATE", "ROLE", "AMQP"), rows))
+    ]  # fmt: skip
+    screen.print(table(("NODE", "STATE", "ROLE", "VOTES", "AMQP", "PEER"), rows))
     for member in form["members"]:
         for line in (*_about_drain(member), *_about_rot(member), *_about_alarms(member)):
             screen.print(line)

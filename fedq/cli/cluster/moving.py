@@ -91,6 +91,41 @@ def undrain_node(endpoint: Endpoint, member: MemberArgument, json: JsonOption = 
 
 @reporting
 @asking_a_node
+def forget_node(
+    endpoint: Endpoint,
+    member: MemberArgument,
+    wait: WaitOption = None,
+    json: JsonOption = False,
+) -> None:
+    """Take a member that is down for good out of the cluster; others get copies of what it had.
+
+    It is refused if it comes back, unless it joins as a new node with an empty data directory.
+    """
+    with asking(endpoint) as asker:
+        changed = asker.ask(asker.stub.ForgetNode, pb.ForgetNodeRequest(node=member)).changed
+        short = _wait_until_copied(asker, wait)
+    if json:
+        print_json({"changed": changed, "fragments_short": short})
+    else:
+        screen = console()
+        screen.print(f"{member} is {'' if changed else 'already '}of the cluster no more")
+        screen.print(f"fragments that are short of copies: {short}")
+    if wait is not None and short:
+        raise typer.Exit(UNWELL)
+
+
+def _wait_until_copied(asker: Asker, seconds: float | None) -> int:
+    """How many fragments are short of copies, once none is, or the time is over."""
+    until = time.monotonic() + (seconds or 0.0)
+    while True:
+        short = int(asker.ask(asker.stub.ClusterStatus, pb.ClusterStatusRequest()).fragments_short)
+        if not short or time.monotonic() >= until:
+            return short
+        time.sleep(_ASK_AGAIN_S)
+
+
+@reporting
+@asking_a_node
 def rebalance(
     endpoint: Endpoint,
     dry_run: Annotated[

@@ -37,5 +37,8 @@ def described(config: NodeConfig) -> str:
     """One line on what a configuration that is right makes."""
     places = ", ".join(join_address(each.host, each.port) for each in config.amqp)
     others = len(config.peers) - 1
+    if config.join:
+        joins = f"joins the cluster of {', '.join(config.join)}"
+        return f"right: node {config.node}, {joins}, AMQP on {places}, data in {config.data}"
     alone = "alone" if others < 1 else f"with {others} other{'s' if others > 1 else ''}"
     return f"right: node {config.node}, {alone}, AMQP on {places}, data in {config.data}"

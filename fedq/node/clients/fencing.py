@@ -97,7 +97,7 @@ class Fencing:
         names = sorted(state.voters)
         missing = [name for name in names if name != state.me and not state.is_linked(name)]
         wanted, linked = len(names) // 2 + 1, len(names) - len(missing)
-        if linked < wanted:
+        if names and linked < wanted:
             text = (
                 f"no majority: {linked} of {len(names)} nodes are here, {wanted} are needed; "
                 f"missing: {', '.join(missing)}. Start them, or mend the network between"

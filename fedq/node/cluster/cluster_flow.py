@@ -53,7 +53,7 @@ class ClusterFlow:
         proposals = self.proposals = Proposals(state)
         self.abandoned = Abandoned(state, proposals)
         self.tallies = Tallies(state)
-        self.lease = Lease(state.me, settings.peers, settings.lease_ms)
+        self.lease = Lease(state.me, settings.voters, settings.lease_ms)
         self.detector = Detector(state.me, state.peers, settings.suspect_ms)
         self.aside = SettingAside(state)
         self.handing = HandingOver(state, proposals, self.detector)
@@ -141,6 +141,27 @@ class ClusterFlow:
             self.deciding.begin_reign()
         else:
             self.detector.stop_watching()
+
+    def know(self, node: NodeId) -> None:
+        """Has to do with one more node from now on: the roster has it."""
+        self.state.know(node)
+        if node != self.state.me:
+            self.detector.add_peer(node)
+
+    @property
+    def wanted_voters(self) -> tuple[NodeId, ...] | None:
+        """The nodes that should vote by now; None: the map has not said so.
+
+        One that is new waits until it has heard of this node, which leads: were it counted before,
+        this one could not go on serving.
+        """
+        state, wanted = self.state, self.state.map.wanted_voters
+        if wanted is None:
+            return None
+        known = (*state.voters, state.me)
+        return tuple(
+            [node for node in wanted if node in known or self.lease.has_heard(node, state.now_ms)]
+        )
 
     def on_new_set(self, voters: tuple[NodeId, ...]) -> None:
         """Takes note with whom the log would elect now; the entry may not be committed."""

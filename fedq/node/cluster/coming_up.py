@@ -57,12 +57,9 @@ class ComingUp:
                 f"other, and this release {shown(MINE)}: update this node"
             )
         known = state.map.members.get(state.me)
-        if known is None and state.me in state.map.forgotten and state.out.fatal is None:
-            state.out.fatal = (
-                f"node '{state.me}' was taken out of this cluster (`fedq cluster forget`): to come "
-                "back as a new node it needs an empty data directory, and `join` in its "
-                "configuration"
-            )
+        if known is None and self._was_up:
+            # If it was not, this may be a log that tells of an earlier node of this name.
+            self._look_at_forgotten()
         if known is None or state.out.fatal is not None:
             return
         if self._is_mine(known):
@@ -70,6 +67,16 @@ class ComingUp:
         elif known.incarnation >= state.settings.incarnation:
             self.overtaken_by = known.incarnation
             state.out.fatal = self._why_overtaken(known)
+
+    def _look_at_forgotten(self) -> None:
+        """Ends this process if it was taken out of the cluster."""
+        state = self.state
+        if state.me in state.map.forgotten and state.out.fatal is None:
+            state.out.fatal = (
+                f"node '{state.me}' was taken out of this cluster (`fedq cluster forget`): to come "
+                "back as a new node it needs an empty data directory, and `join` in its "
+                "configuration"
+            )
 
     def tick(self) -> None:
         """Asks the cluster to let this process in, again and again until the map says so."""
@@ -81,7 +88,8 @@ class ComingUp:
             return
         self._asked_ms = state.now_ms
         if is_in:
-            self.proposals.ask(NameVoters(tuple(sorted(settings.peers.items()))))
+            voters = [(node, settings.peers[node]) for node in sorted(settings.voters)]
+            self.proposals.ask(NameVoters(tuple(voters)))
             return
         if self.is_up:
             said = Speaks(state.me, settings.incarnation, *MINE)
@@ -113,6 +121,7 @@ class ComingUp:
         """Whether the roster is to begin, with the voters by this leader's configuration."""
         state = self.state
         wants = state.map.cluster_version >= MEMBERSHIP and not state.map.roster
+        wants = wants and not state.settings.joins
         return wants and state.leader == state.me
 
     def _is_mine(self, member: Member) -> bool:
@@ -136,7 +145,11 @@ class ComingUp:
                     "this node, or its journal is damaged: its copies count as old, and are "
                     "compared with the others'"
                 )
-        elif result is not GAVE_UP and result.text != self._refusal:
+            return
+        if result is not GAVE_UP:
+            # What the log says of it as it answers is what is so now.
+            self._look_at_forgotten()
+        if result is not GAVE_UP and result.text != self._refusal:
             self._refusal = result.text
             state.out.warnings.append(f"this process is not let in yet: {result.text}")
 

@@ -60,9 +60,9 @@ class MapFlow:
     """Carries committed map changes to the machines of this node."""
 
     __slots__ = (
-        "_is_up", "_told", "asking", "consuming", "digests", "evictions", "faults", "fragments",
-        "getting", "outlets", "private", "proposals", "relays", "roles", "routes", "sessions",
-        "state", "tallies", "tracing",
+        "_is_up", "_told", "asking", "cluster", "consuming", "digests", "evictions", "faults",
+        "fragments", "getting", "outlets", "private", "proposals", "relays", "roles", "routes",
+        "sessions", "state", "tallies", "tracing",
     )  # fmt: skip
 
     def __init__(
@@ -71,6 +71,7 @@ class MapFlow:
         tracing: Tracing, evictions: Evictions,
     ) -> None:  # fmt: skip
         self.state = state
+        self.cluster = cluster
         self.proposals = cluster.proposals
         self.tallies = cluster.tallies
         self.outlets = publishing.outlets
@@ -136,6 +137,9 @@ class MapFlow:
         state.map.take(read)
         self.digests.note()
         self._load(queues)
+        state.roster_changes += 1
+        for node in state.map.roster:
+            self.cluster.know(node)
         for node in [state.me, *state.peers]:
             self._try(f"member {node}", partial(self._on_member, node))
         for fragment, info in before.items():
@@ -166,6 +170,9 @@ class MapFlow:
                 self.roles.forget(change.id)
                 gone = partial(self._on_fragment_removed, change.id, change.before)
                 self.faults.contain(f"fragment {change.id}", gone, error)
+            case RosterChanged():
+                again_roster = partial(self._on_roster, change.node)
+                self.faults.contain(f"roster {change.node}", again_roster, error)
             case MemberChanged():
                 again_up = partial(self._on_member, change.node)
                 self.faults.contain(f"member {change.node}", again_up, error)
@@ -193,10 +200,8 @@ class MapFlow:
         match change:
             case MemberChanged():
                 self._on_member(change.node)
-            case MemberSpeaks() | RosterChanged():
-                # Asked for by `ComingUp`, and where it is needed. It is the same process: nothing
-                # is sent to it again.
-                pass
+            case RosterChanged():
+                self._on_roster(change.node)
             case FragmentAdded():
                 # Nobody holds anything of it yet; consumers of its queue may be here.
                 info = self.state.map.fragments.get(change.id)
@@ -221,7 +226,13 @@ class MapFlow:
                 self.tracing.refresh()
             case DrainChanged():
                 self._on_drained(change.node)
-            case VhostAdded() | PermissionsChanged() | LimitsChanged() | MoveChanged():
+            case (
+                MemberSpeaks()
+                | VhostAdded()
+                | PermissionsChanged()
+                | LimitsChanged()
+                | MoveChanged()
+            ):
                 # What is asked for at each login or tick, or derived anew when the map has changed.
                 pass
             case _:
@@ -295,6 +306,8 @@ class MapFlow:
         state = self.state
         member = state.map.members.get(node)
         if member is None:
+            if node != state.me and node in state.map.forgotten:
+                self.sessions.dismiss(node)
             return
         if member.up:
             self.sessions.forget_origins(node)
@@ -305,6 +318,8 @@ class MapFlow:
                 self.sessions.refresh(node)
             self._give_up_on(node)
             return
+        # Until this process is up the map may be an old one: from now on it says who is there.
+        state.roster_changes += 1
         for fragment in list(state.map.fragments):
             self._try(f"fragment {fragment}", partial(self._take_part, fragment))
         self._forget_orphans()
@@ -318,6 +333,14 @@ class MapFlow:
         for info in list(state.map.fragments.values()):
             if info.primary == state.me:
                 self._try(f"fragment {info.id}", partial(self._aim_at, info.id))
+
+    def _on_roster(self, node: NodeId) -> None:
+        """Takes note that a node is of the cluster, or is no more: then its peer has no session."""
+        state = self.state
+        state.roster_changes += 1
+        if node in state.map.roster and node != state.me and node not in state.peers:
+            self.cluster.know(node)
+            self.sessions.refresh(node)
 
     def _take_part(self, fragment: FragmentId) -> None:
         self.roles.reconcile(fragment)

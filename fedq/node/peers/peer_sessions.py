@@ -18,7 +18,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Final
 
-from fedq.core.ids import FragmentId, MapVersion, NodeId
+from fedq.core.ids import FragmentId, Incarnation, MapVersion, NodeId
 from fedq.core.peer_messages import MapApplied
 from fedq.fragments.publishers.origins import forget_origins
 from fedq.node.cluster.cluster_flow import ClusterFlow
@@ -41,6 +41,8 @@ ABSENT_MS = 30_000
 #: the end of the turn makes of it, in units of work.
 _FORGET_WORK: Final = 12
 _SAY_WORK: Final = 12
+#: Later than any process of a node.
+_NO_MORE: Final = Incarnation(1 << 62)
 #: What it costs to look through the origins of a fragment.
 _ORIGINS_WORK: Final = 1
 
@@ -169,6 +171,14 @@ class PeerSessions:
         self.relays.on_peer_gone(node)
         self.private.on_peer_gone(node)
 
+    def dismiss(self, node: NodeId) -> None:
+        """Forgets a node that was taken out of the cluster: nobody waits for it any more."""
+        peer = self.state.peers.get(node)
+        if peer is not None and peer.process is not None:
+            self._forget_peer(node)
+            peer.process = None
+        self.forget_origins(node)
+
     def give_up_absent(self) -> None:
         """Gives up waiting for peers that have been down for too long, or are owed too much."""
         state = self.state
@@ -181,7 +191,7 @@ class PeerSessions:
                 self._forget_peer(node)
 
     def forget_origins(self, node: NodeId) -> None:
-        """Forgets the origins of a node's earlier processes: a newer one is in the map."""
+        """Forgets the origins of a node's processes before the one in the map, if one is."""
         state = self.state
         fragments = dict.fromkeys([*state.primaries, *state.backups])
         step = partial(self._try_origins, node)
@@ -194,13 +204,12 @@ class PeerSessions:
     def _forget_origins_of(self, node: NodeId, fragment: FragmentId) -> None:
         state = self.state
         member = state.map.members.get(node)
-        if member is None:
-            return
+        oldest = _NO_MORE if member is None else member.incarnation
         primary, backup = state.primaries.get(fragment), state.backups.get(fragment)
         if primary is not None:
-            forget_origins(primary.fragment.origins, node, member.incarnation)
+            forget_origins(primary.fragment.origins, node, oldest)
         if backup is not None:
-            backup.replica.forget_origins(node, member.incarnation)
+            backup.replica.forget_origins(node, oldest)
 
     # --- the beginning of a session ----------------------------------------------------------
 

@@ -88,8 +88,8 @@ class NodeState:
         self.hubs: dict[QueueKey, Hub[Consumer]] = {}
         self.clients: dict[ConnectionId, Client] = {}
         self.peers: dict[NodeId, Peer] = {
-            peer: Peer(Link(self.me, settings.incarnation, peer))
-            for peer in settings.peers
+            peer: self._peer(peer)
+            for peer in (*settings.peers, *settings.neighbours)
             if peer != self.me
         }
         #: Those who have not said all since this node was let in; whether they have begun to.
@@ -173,6 +173,8 @@ class NodeState:
         """Begins the lists of who waits for what, beyond a turn. Dicts keep the order."""
         #: With whom the log of this node would elect; (): as the map says.
         self.electing: tuple[NodeId, ...] = ()
+        #: How often the map has said another thing of who is of the cluster, or votes.
+        self.roster_changes = 0
         self.scratch = Scratch(self.out, min(FILE_BYTES_MAX, self.settings.segment_bytes_max))
         self.dirty_clients: dict[Client, None] = {}
         self.streams: dict[QueueKey, Parts] = {}  # Those that have readers here.
@@ -274,6 +276,14 @@ class NodeState:
             self.mark_fragment(fragment)
         marks.queues.update(queues)
 
+    def _peer(self, node: NodeId) -> Peer:
+        return Peer(Link(self.me, self.settings.incarnation, node))
+
+    def know(self, node: NodeId) -> None:
+        """Has to do with one more node from now on; nothing changes if it is known."""
+        if node != self.me and node not in self.peers:
+            self.peers[node] = self._peer(node)
+
     def send(self, peer: NodeId, message: PeerMessage, patient: bool = False) -> None:
         """Queues a message on the link to a peer; void when it is down.
 
@@ -321,8 +331,15 @@ class NodeState:
 
     @property
     def voters(self) -> tuple[NodeId, ...]:
-        """The nodes that elect: by the log, or by the configuration if that never named any."""
-        return self.electing or self.map.voters or tuple(self.settings.peers)
+        """The nodes that elect: by the log, or by the configuration if that never named any.
+
+        Who was let into a cluster whose log never did has the others' from its roster.
+        """
+        named = self.electing or self.map.voters or self.settings.voters
+        if named:
+            return named
+        places = self.map.roster.items()
+        return tuple([node for node, place in places if place.votes and not place.directory])
 
     def is_linked(self, node: NodeId) -> bool:
         """Whether the link to the node is up."""

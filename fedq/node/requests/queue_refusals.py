@@ -11,6 +11,7 @@ from fedq.core.errors import (
 from fedq.core.ids import QueueKey
 from fedq.core.versions import (
     ADOPTING,
+    JOINING,
     MEMBERSHIP,
     PARTED,
     PLANNED_MOVES,
@@ -23,7 +24,7 @@ from fedq.proxy.calls import Totals
 from fedq.wiring.cluster_map.map import ClusterMap
 from fedq.wiring.cluster_map.operations import Operation, arguments_of
 from fedq.wiring.cluster_map.operations_copies import AdoptCopy
-from fedq.wiring.cluster_map.operations_members import RosterOperation
+from fedq.wiring.cluster_map.operations_members import AdmitNode, RosterOperation
 from fedq.wiring.cluster_map.operations_moves import MovingOperation
 from fedq.wiring.cluster_map.operations_tracing import TracingOperation
 from fedq.wiring.cluster_map.queue_arguments import (
@@ -101,8 +102,10 @@ def refuse_too_new_change(operation: Operation, known: ClusterMap) -> Refused | 
     """Why an operator's change cannot be made before all nodes are of a release that knows it."""
     if isinstance(operation, AdoptCopy):
         return refuse_too_new("commands that name a copy", ADOPTING, known)
+    if isinstance(operation, AdmitNode):
+        return refuse_too_new("nodes that join", JOINING, known)
     if isinstance(operation, RosterOperation):
-        return refuse_too_new("nodes that join and leave", MEMBERSHIP, known)
+        return refuse_too_new("commands that forget nodes", MEMBERSHIP, known)
     if isinstance(operation, TracingOperation):
         return refuse_too_new("traces", TRACING, known)
     if isinstance(operation, MovingOperation):

@@ -25,6 +25,7 @@ from fedq.node.views.overview_types import (
     FragmentOverview,
     LocalFragment,
     MemberOverview,
+    MemberRole,
     MemberState,
     NamedReaderOverview,
     NodeOverview,
@@ -135,12 +136,17 @@ class NodeView:
         """All members without totals, ordered by node."""
         state = self._state
         members = []
-        for node in sorted({**state.settings.peers, **state.map.members}):
+        places = {node: place.peer_address for node, place in state.map.roster.items()}
+        places = places or state.settings.peers
+        for node in sorted({**places, **state.map.members}):
             known = state.map.members.get(node)
+            role = self._role(node)
             if known is None:
-                address = state.settings.peers[node]
+                address = places[node]
                 members.append(
-                    MemberOverview(node, MemberState.ABSENT, Incarnation(0), "", address, "")
+                    MemberOverview(
+                        node, MemberState.ABSENT, Incarnation(0), "", address, "", None, role
+                    )
                 )
                 continue
             members.append(
@@ -152,9 +158,18 @@ class NodeView:
                     known.peer_address,
                     known.amqp_address,
                     state.map.drained.get(node),
+                    role,
                 )
             )
         return tuple(members)
+
+    def _role(self, node: NodeId) -> MemberRole:
+        state = self._state
+        place = state.map.roster.get(node)
+        if node in state.voters:
+            return MemberRole.VOTER
+        is_up = node in state.map.members
+        return MemberRole.OBSERVER if place and not place.votes and is_up else MemberRole.JOINING
 
     def queue_keys(self) -> list[QueueKey]:
         """All shared queues, in order."""

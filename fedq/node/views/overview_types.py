@@ -95,6 +95,17 @@ class NodeOverview:
     alarms: AlarmOverview = NO_ALARM
 
 
+class MemberRole(Enum):
+    """What a node is in the cluster, by its roster and its log."""
+
+    #: The log counts it.
+    VOTER = "voter"
+    #: It follows the log, and does everything but vote.
+    OBSERVER = "observer"
+    #: It is to vote, and the log does not count it yet, or it has not come up.
+    JOINING = "joining"
+
+
 @dataclass(frozen=True, slots=True)
 class MemberOverview:
     """A member as the cluster map has it (or, if absent there, as the configuration has it)."""
@@ -108,6 +119,7 @@ class MemberOverview:
     amqp_address: str
     #: Whether it is drained, and if so whether its clients are to leave.
     drained: bool | None = None
+    role: MemberRole = MemberRole.VOTER
 
 
 @dataclass(frozen=True, slots=True)

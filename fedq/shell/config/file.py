@@ -26,6 +26,7 @@ from pydantic_core import ErrorDetails
 from fedq.core import limits
 from fedq.core.ids import NodeId
 from fedq.shell.config import yaml as config_yaml
+from fedq.shell.config.reaching import check_address, check_peers
 from fedq.shell.config.secret_files import SecretError, read_password
 from fedq.shell.config.values import (
     DEFAULT_ADMIN_PORT,
@@ -40,8 +41,6 @@ from fedq.shell.config.values import (
     NodeConfig,
     Timing,
     is_loopback,
-    is_wildcard,
-    split_address,
 )
 from fedq.shell.config.yaml import USERS_KEY, Value, key_text
 
@@ -81,6 +80,10 @@ class _PlainListener(_Section):
 class _AmqpListener(_PlainListener):
     port: _Port = DEFAULT_AMQP_PORT
     tls: _Tls | None = None
+
+
+class _PeerListener(_PlainListener):
+    advertise: _Text | None = None
 
 
 class _AdminListener(_PlainListener):
@@ -155,7 +158,8 @@ class _Document(_Section):
     zone: Annotated[str, StringConstraints(max_length=255)] = ""
     amqp: _Amqp = _Amqp()
     peers: dict[_Name, _Text] = {}
-    peer: _PlainListener | None = None
+    peer: _PeerListener | None = None
+    join: Annotated[list[_Text], Field(min_length=1, max_length=limits.NODES_MAX)] | None = None
     certificates: _Certificates | None = None
     admin: _AdminListener | None = _AdminListener()
     http: _HttpListener | None = None
@@ -189,7 +193,7 @@ def parse(
     config = replace(config, users=_passwords(config, document, base))
     _check_tls(config, document)
     _check_listeners(config)
-    _check_peers(config)
+    check_peers(config)
     _check_files(config)
     _check_rest(config)
     return config
@@ -219,7 +223,7 @@ def _convert(
             return None
         return Listener(listener.host, listener.port, tls(listener.tls))
 
-    own, given = document.certificates, document.limits
+    given = document.limits
     return NodeConfig(
         node=NodeId(document.node),
         data=base / document.data,
@@ -227,9 +231,9 @@ def _convert(
         amqp_address=document.amqp.advertise or "",
         peers={NodeId(name): address for name, address in document.peers.items()},
         peer=_plain(document.peer),
-        certificates=None
-        if own is None
-        else CertificateFiles(base / own.authority, base / own.certificate, base / own.key),
+        peer_advertised="" if document.peer is None else document.peer.advertise or "",
+        join=tuple(document.join or ()),
+        certificates=_own_certificates(document.certificates, base),
         admin=_plain(document.admin),
         http=secure(document.http),
         metrics=secure(document.metrics),
@@ -261,6 +265,12 @@ def _convert(
     )
 
 
+def _own_certificates(own: _Certificates | None, base: Path) -> CertificateFiles | None:
+    if own is None:
+        return None
+    return CertificateFiles(base / own.authority, base / own.certificate, base / own.key)
+
+
 def _passwords(config: NodeConfig, document: _Document, base: Path) -> dict[str, str]:
     users: dict[str, str] = {}
     for user, given in document.users.items():
@@ -290,7 +300,7 @@ def _check_listeners(config: NodeConfig) -> None:
             )
         seen[here] = key
     if config.amqp_address:
-        _check_address(config, "amqp.advertise", config.amqp_address)
+        check_address(config, "amqp.advertise", config.amqp_address)
     if config.certificates is not None:
         return
     for key, reachable in (("peer", config.peer_listener), ("admin", config.admin)):
@@ -326,34 +336,6 @@ def _with_tls(document: _Document) -> list[tuple[str, _AmqpListener]]:
     found += [("http", document.http)] if document.http else []
     found += [("metrics", document.metrics)] if document.metrics else []
     return found
-
-
-def _check_peers(config: NodeConfig) -> None:
-    if config.peers and config.node not in config.peers:
-        raise config.error(
-            "peers", f"does not name this node; add `{config.node}: host:port` as others reach it"
-        )
-    if len(config.peers) > limits.VOTERS_MAX:
-        raise config.error("peers", f"{len(config.peers)} nodes; name at most {limits.VOTERS_MAX}")
-    if config.peer is not None and len(config.peers) < 2:
-        raise config.error("peer", "there are no other nodes; name them under `peers`, too")
-    owners: dict[str, NodeId] = {}
-    for name, address in config.peers.items():
-        _check_address(config, f"peers.{name}", address)
-        if address in owners:
-            raise config.error(
-                f"peers.{name}", f"{address} is the address of {owners[address]}, too"
-            )
-        owners[address] = name
-
-
-def _check_address(config: NodeConfig, key: str, address: str) -> None:
-    try:
-        host, _ = split_address(address)
-    except ValueError as error:
-        raise config.error(key, str(error)) from error
-    if is_wildcard(host):
-        raise config.error(key, f"{host} is no address others can reach; name this host")
 
 
 def _check_files(config: NodeConfig) -> None:

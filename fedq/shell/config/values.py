@@ -117,6 +117,10 @@ class NodeConfig:
     peers: Mapping[NodeId, str] = field(default_factory=dict)
     #: None: where `peers` says the others reach this node.
     peer: Listener | None = None
+    #: How other nodes reach this one, "host:port", where `peers` does not say so; "" = as `peer`.
+    peer_advertised: str = ""
+    #: Peer addresses of a cluster that runs, which this node is to join.
+    join: tuple[str, ...] = ()
     certificates: CertificateFiles | None = None
     admin: Listener | None = None
     #: For the HTTP API, and for Prometheus; None: there is none.
@@ -166,12 +170,21 @@ class NodeConfig:
 
     @property
     def peer_listener(self) -> Listener | None:
-        """Where to listen for peers; None for a node that is alone."""
-        if len(self.peers) < 2:
-            return None
+        """Where to listen for peers; None for a node that is alone, and to stay so."""
         if self.peer is not None:
             return self.peer
+        if len(self.peers) < 2:
+            return None
         return Listener(*split_address(self.peers[self.node]))
+
+    @property
+    def peer_address(self) -> str:
+        """How other nodes reach this one, "host:port"; "" for one that is alone."""
+        if self.node in self.peers:
+            return self.peers[self.node]
+        if self.peer_advertised or self.peer is None:
+            return self.peer_advertised
+        return join_address(self.peer.host, self.peer.port)
 
 
 def split_address(address: str) -> tuple[str, int]:

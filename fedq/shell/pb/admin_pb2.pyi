@@ -21,6 +21,13 @@ class RaftRole(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     RAFT_ROLE_FOLLOWER: _ClassVar[RaftRole]
     RAFT_ROLE_LOOKING: _ClassVar[RaftRole]
 
+class MemberRole(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    MEMBER_ROLE_UNSPECIFIED: _ClassVar[MemberRole]
+    MEMBER_ROLE_VOTER: _ClassVar[MemberRole]
+    MEMBER_ROLE_OBSERVER: _ClassVar[MemberRole]
+    MEMBER_ROLE_JOINING: _ClassVar[MemberRole]
+
 class FragmentState(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     __slots__ = ()
     FRAGMENT_STATE_UNSPECIFIED: _ClassVar[FragmentState]
@@ -50,6 +57,10 @@ RAFT_ROLE_UNSPECIFIED: RaftRole
 RAFT_ROLE_LEADER: RaftRole
 RAFT_ROLE_FOLLOWER: RaftRole
 RAFT_ROLE_LOOKING: RaftRole
+MEMBER_ROLE_UNSPECIFIED: MemberRole
+MEMBER_ROLE_VOTER: MemberRole
+MEMBER_ROLE_OBSERVER: MemberRole
+MEMBER_ROLE_JOINING: MemberRole
 FRAGMENT_STATE_UNSPECIFIED: FragmentState
 FRAGMENT_STATE_SERVING: FragmentState
 FRAGMENT_STATE_CATCHING_UP: FragmentState
@@ -175,7 +186,7 @@ class Scrub(_message.Message):
     def __init__(self, passes: _Optional[int] = ..., last_pass_unix_ms: _Optional[int] = ..., segment: _Optional[int] = ..., pass_bytes: _Optional[int] = ..., segments_with_rot: _Optional[int] = ..., messages_mended: _Optional[int] = ..., messages_lost: _Optional[int] = ...) -> None: ...
 
 class Member(_message.Message):
-    __slots__ = ("node", "state", "incarnation", "zone", "peer_address", "amqp_address", "figures", "drain", "leads", "copies")
+    __slots__ = ("node", "state", "incarnation", "zone", "peer_address", "amqp_address", "figures", "drain", "leads", "copies", "role")
     NODE_FIELD_NUMBER: _ClassVar[int]
     STATE_FIELD_NUMBER: _ClassVar[int]
     INCARNATION_FIELD_NUMBER: _ClassVar[int]
@@ -186,6 +197,7 @@ class Member(_message.Message):
     DRAIN_FIELD_NUMBER: _ClassVar[int]
     LEADS_FIELD_NUMBER: _ClassVar[int]
     COPIES_FIELD_NUMBER: _ClassVar[int]
+    ROLE_FIELD_NUMBER: _ClassVar[int]
     node: str
     state: MemberState
     incarnation: int
@@ -196,7 +208,8 @@ class Member(_message.Message):
     drain: Drain
     leads: int
     copies: int
-    def __init__(self, node: _Optional[str] = ..., state: _Optional[_Union[MemberState, str]] = ..., incarnation: _Optional[int] = ..., zone: _Optional[str] = ..., peer_address: _Optional[str] = ..., amqp_address: _Optional[str] = ..., figures: _Optional[_Union[NodeFigures, _Mapping]] = ..., drain: _Optional[_Union[Drain, _Mapping]] = ..., leads: _Optional[int] = ..., copies: _Optional[int] = ...) -> None: ...
+    role: MemberRole
+    def __init__(self, node: _Optional[str] = ..., state: _Optional[_Union[MemberState, str]] = ..., incarnation: _Optional[int] = ..., zone: _Optional[str] = ..., peer_address: _Optional[str] = ..., amqp_address: _Optional[str] = ..., figures: _Optional[_Union[NodeFigures, _Mapping]] = ..., drain: _Optional[_Union[Drain, _Mapping]] = ..., leads: _Optional[int] = ..., copies: _Optional[int] = ..., role: _Optional[_Union[MemberRole, str]] = ...) -> None: ...
 
 class Drain(_message.Message):
     __slots__ = ("closes_clients",)
@@ -245,6 +258,18 @@ class DrainNodeRequest(_message.Message):
     def __init__(self, node: _Optional[str] = ..., close_clients: _Optional[bool] = ...) -> None: ...
 
 class DrainNodeReply(_message.Message):
+    __slots__ = ("changed",)
+    CHANGED_FIELD_NUMBER: _ClassVar[int]
+    changed: bool
+    def __init__(self, changed: _Optional[bool] = ...) -> None: ...
+
+class ForgetNodeRequest(_message.Message):
+    __slots__ = ("node",)
+    NODE_FIELD_NUMBER: _ClassVar[int]
+    node: str
+    def __init__(self, node: _Optional[str] = ...) -> None: ...
+
+class ForgetNodeReply(_message.Message):
     __slots__ = ("changed",)
     CHANGED_FIELD_NUMBER: _ClassVar[int]
     changed: bool

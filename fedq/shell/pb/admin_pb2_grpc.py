@@ -69,6 +69,11 @@ class AdminStub:
                 request_serializer=admin__pb2.UndrainNodeRequest.SerializeToString,
                 response_deserializer=admin__pb2.UndrainNodeReply.FromString,
                 _registered_method=True)
+        self.ForgetNode = channel.unary_unary(
+                '/fedq.admin.v1.Admin/ForgetNode',
+                request_serializer=admin__pb2.ForgetNodeRequest.SerializeToString,
+                response_deserializer=admin__pb2.ForgetNodeReply.FromString,
+                _registered_method=True)
         self.MoveFragment = channel.unary_unary(
                 '/fedq.admin.v1.Admin/MoveFragment',
                 request_serializer=admin__pb2.MoveFragmentRequest.SerializeToString,
@@ -285,6 +290,15 @@ class AdminServicer:
 
     def UndrainNode(self, request, context):
         """Missing associated documentation comment in .proto file."""
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ForgetNode(self, request, context):
+        """A member that is down for good is of the cluster no more: its copies are made elsewhere, and it
+        votes no more. FAILED_PRECONDITION for one that is up, the only voter, or the only one that has
+        what was confirmed.
+        """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
@@ -560,6 +574,11 @@ def add_AdminServicer_to_server(servicer, server):
                     servicer.UndrainNode,
                     request_deserializer=admin__pb2.UndrainNodeRequest.FromString,
                     response_serializer=admin__pb2.UndrainNodeReply.SerializeToString,
+            ),
+            'ForgetNode': grpc.unary_unary_rpc_method_handler(
+                    servicer.ForgetNode,
+                    request_deserializer=admin__pb2.ForgetNodeRequest.FromString,
+                    response_serializer=admin__pb2.ForgetNodeReply.SerializeToString,
             ),
             'MoveFragment': grpc.unary_unary_rpc_method_handler(
                     servicer.MoveFragment,
@@ -916,6 +935,33 @@ class Admin:
             '/fedq.admin.v1.Admin/UndrainNode',
             admin__pb2.UndrainNodeRequest.SerializeToString,
             admin__pb2.UndrainNodeReply.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ForgetNode(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/fedq.admin.v1.Admin/ForgetNode',
+            admin__pb2.ForgetNodeRequest.SerializeToString,
+            admin__pb2.ForgetNodeReply.FromString,
             options,
             channel_credentials,
             insecure,

@@ -6,6 +6,29 @@ from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
 
 DESCRIPTOR: _descriptor.FileDescriptor
 
+class JoinRequest(_message.Message):
+    __slots__ = ("peer_address", "directory")
+    PEER_ADDRESS_FIELD_NUMBER: _ClassVar[int]
+    DIRECTORY_FIELD_NUMBER: _ClassVar[int]
+    peer_address: str
+    directory: str
+    def __init__(self, peer_address: _Optional[str] = ..., directory: _Optional[str] = ...) -> None: ...
+
+class JoinAnswer(_message.Message):
+    __slots__ = ("cluster", "roster")
+    class RosterEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: str
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[str] = ...) -> None: ...
+    CLUSTER_FIELD_NUMBER: _ClassVar[int]
+    ROSTER_FIELD_NUMBER: _ClassVar[int]
+    cluster: str
+    roster: _containers.ScalarMap[str, str]
+    def __init__(self, cluster: _Optional[str] = ..., roster: _Optional[_Mapping[str, str]] = ...) -> None: ...
+
 class Hello(_message.Message):
     __slots__ = ("version", "node", "incarnation", "start", "started_ms", "agreed", "known", "known_start", "nonce", "certificate", "signature", "oldest", "cluster", "belongs_to")
     class AgreedEntry(_message.Message):

@@ -44,6 +44,11 @@ class PeerStub:
                 request_serializer=peer__pb2.RaftFrame.SerializeToString,
                 response_deserializer=peer__pb2.Hello.FromString,
                 _registered_method=True)
+        self.Join = channel.unary_unary(
+                '/fedq.peer.v1.Peer/Join',
+                request_serializer=peer__pb2.JoinRequest.SerializeToString,
+                response_deserializer=peer__pb2.JoinAnswer.FromString,
+                _registered_method=True)
 
 
 class PeerServicer:
@@ -63,6 +68,14 @@ class PeerServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def Join(self, request, context):
+        """A node asks to be of the cluster. Both introduce themselves as on a stream: the caller in the
+        metadata of its call, the other one in the initial metadata of its answer. From version 14 on.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
 
 def add_PeerServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -75,6 +88,11 @@ def add_PeerServicer_to_server(servicer, server):
                     servicer.Raft,
                     request_deserializer=peer__pb2.RaftFrame.FromString,
                     response_serializer=peer__pb2.Hello.SerializeToString,
+            ),
+            'Join': grpc.unary_unary_rpc_method_handler(
+                    servicer.Join,
+                    request_deserializer=peer__pb2.JoinRequest.FromString,
+                    response_serializer=peer__pb2.JoinAnswer.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -131,6 +149,33 @@ class Peer:
             '/fedq.peer.v1.Peer/Raft',
             peer__pb2.RaftFrame.SerializeToString,
             peer__pb2.Hello.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def Join(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/fedq.peer.v1.Peer/Join',
+            peer__pb2.JoinRequest.SerializeToString,
+            peer__pb2.JoinAnswer.FromString,
             options,
             channel_credentials,
             insecure,

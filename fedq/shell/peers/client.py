@@ -13,7 +13,7 @@ import asyncio
 import contextlib
 import logging
 import socket
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Final, NamedTuple, Protocol
 
 import grpc.aio
@@ -32,6 +32,10 @@ from fedq.shell.peers.stream import PeerStream
 _PROBE_S: Final = 0.5
 
 logger = logging.getLogger(__name__)
+
+
+#: Where a peer may be reached.
+Addresses = tuple[str, ...]
 
 
 class LinkInputs(Protocol):
@@ -62,32 +66,56 @@ class RaftLinks(Protocol):
 
 
 class _Dialing:
-    """The channel to one peer; another one once certificates are others."""
+    """The channel to one peer; another one once certificates, or its address, are others."""
 
-    __slots__ = ("_address", "_certificates", "_channel", "_closing", "_version")
+    __slots__ = ("_at", "_certificates", "_channel", "_closing", "_version", "addresses")
 
-    def __init__(self, address: str, certificates: NodeCertificates | None) -> None:
-        self._address = address
+    def __init__(self, addresses: Addresses, certificates: NodeCertificates | None) -> None:
+        """`addresses`: where it may be, one at least; what is likely first."""
+        self.addresses = addresses
+        #: The one that is dialled.
+        self._at = addresses[0]
         self._certificates = certificates
         self._version = 0
         self._channel = self._open()
         self._closing: dict[asyncio.Task[None], None] = {}
 
+    def use(self, addresses: Addresses) -> bool:
+        """Dials these from now on; true if what is dialled now is none of them."""
+        self.addresses = addresses
+        if self._at in addresses:
+            return False
+        self._dial(addresses[0])
+        return True
+
+    def turn(self) -> None:
+        """Tries the next address, if there are several: this one has failed."""
+        if len(self.addresses) > 1:
+            following = self.addresses.index(self._at) + 1
+            self._dial(self.addresses[following % len(self.addresses)])
+
+    def _dial(self, address: str) -> None:
+        self._at = address
+        self._replace()
+
     def channel(self) -> grpc.aio.Channel:
         """The channel for an attempt to dial that begins now."""
         certificates = self._certificates
         if certificates is not None and certificates.version != self._version:
-            closing = asyncio.create_task(self._channel.close())
-            self._closing[closing] = None
-            closing.add_done_callback(self._closing.pop)
-            self._channel = self._open()
+            self._replace()
         return self._channel
+
+    def _replace(self) -> None:
+        closing = asyncio.create_task(self._channel.close())
+        self._closing[closing] = None
+        closing.add_done_callback(self._closing.pop)
+        self._channel = self._open()
 
     def _open(self) -> grpc.aio.Channel:
         if self._certificates is None:
-            return open_channel(self._address, None)
+            return open_channel(self._at, None)
         self._version = self._certificates.version
-        return self._certificates.open_channel(self._address)
+        return self._certificates.open_channel(self._at)
 
     async def close(self) -> None:
         """Closes the channel."""
@@ -98,13 +126,16 @@ class _Peer(NamedTuple):
     dialing: _Dialing
     link: PeerStream
     raft: PeerStream
+    #: Those that serve the two.
+    tasks: tuple[asyncio.Task[None], asyncio.Task[None]]
 
 
 class PeerClient:
     """The outgoing side of all links of one node."""
 
     __slots__ = (
-        "_certificates", "_desk", "_feed", "_node", "_on_failed", "_peers", "_raft", "_tasks",
+        "_certificates", "_desk", "_endings", "_feed", "_is_stopped", "_node", "_on_failed",
+        "_peers", "_raft",
     )  # fmt: skip
 
     def __init__(
@@ -124,23 +155,42 @@ class PeerClient:
         self._certificates = certificates
         self._on_failed = on_failed
         self._peers: dict[NodeId, _Peer] = {}
-        self._tasks: list[asyncio.Task[None]] = []
+        self._endings: dict[asyncio.Task[None], None] = {}
+        self._is_stopped = False
 
-    def start(self, addresses: Mapping[NodeId, str]) -> None:
-        """Begins to dial every peer; the node's own name is skipped."""
-        for peer, address in addresses.items():
-            if peer != self._desk.hello.node:
-                self._start_peer(peer, address)
+    def reach(self, peer: NodeId, addresses: Addresses) -> None:
+        """Dials a peer from now on, or elsewhere if it is dialled; the own name is skipped."""
+        known = self._peers.get(peer)
+        if known is not None:
+            if known.dialing.use(addresses):
+                known.link.break_off()
+                known.raft.break_off()
+        elif peer != self._desk.hello.node and not self._is_stopped:
+            self._peers[peer] = self._begin(peer, _Dialing(addresses, self._certificates))
 
-    def _start_peer(self, peer: NodeId, address: str) -> None:
-        dialing = _Dialing(address, self._certificates)
+    def leave(self, peer: NodeId) -> None:
+        """Ends the streams to a peer for good."""
+        known = self._peers.pop(peer, None)
+        if known is None:
+            return
+        self._feed(self._node.on_link_down, peer, False)
+        self._raft.on_peer_disconnected(peer)
+        ending = asyncio.create_task(_end(known))
+        self._endings[ending] = None
+        ending.add_done_callback(self._endings.pop)
+
+    def _begin(self, peer: NodeId, dialing: _Dialing) -> _Peer:
         channel = dialing.channel
 
         async def on_link_down() -> None:
             # At once: whether it is proof that the process is gone may take a while to find out.
             self._feed(self._node.on_link_down, peer, False)
-            if await refuses_connections(address):
-                self._feed(self._node.on_link_down, peer, True)
+            addresses = dialing.addresses
+            dialing.turn()
+            for address in addresses:
+                if not await refuses_connections(address):
+                    return
+            self._feed(self._node.on_link_down, peer, True)
 
         async def on_raft_down() -> None:
             self._raft.on_peer_disconnected(peer)
@@ -157,11 +207,12 @@ class PeerClient:
         raft = PeerStream(
             channel, RAFT_METHOD, self._desk, peer, on_raft_up, on_raft_down, self._on_failed
         )
-        self._peers[peer] = _Peer(dialing, link, raft)
-        for stream in (link, raft):
-            task = asyncio.create_task(stream.serve())
-            task.add_done_callback(self._on_task_done)
-            self._tasks.append(task)
+        return _Peer(dialing, link, raft, (self._serve(link), self._serve(raft)))
+
+    def _serve(self, stream: PeerStream) -> asyncio.Task[None]:
+        task = asyncio.create_task(stream.serve())
+        task.add_done_callback(self._on_task_done)
+        return task
 
     def _on_task_done(self, task: asyncio.Task[None]) -> None:
         """A stream is served until it is cancelled; any other end is a bug."""
@@ -171,11 +222,8 @@ class PeerClient:
 
     async def stop(self) -> None:
         """Ends all streams; no input follows."""
-        for task in self._tasks:
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
-        for peer in self._peers.values():
-            await peer.dialing.close()
+        self._is_stopped = True
+        await asyncio.gather(*map(_end, self._peers.values()), *self._endings)
         self._peers.clear()
 
     def is_up(self, peer: NodeId) -> bool:
@@ -210,6 +258,13 @@ class PeerClient:
         """A frame of the Raft log for a peer; False when it is lost."""
         known = self._peers.get(peer)
         return known is not None and known.raft.send(encode_raft(data))
+
+
+async def _end(peer: _Peer) -> None:
+    for task in peer.tasks:
+        task.cancel()
+    await asyncio.gather(*peer.tasks, return_exceptions=True)
+    await peer.dialing.close()
 
 
 async def refuses_connections(address: str) -> bool:

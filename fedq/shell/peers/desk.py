@@ -17,12 +17,15 @@ does not belong here if most of the nodes say so; it ends, before it has changed
 """
 
 from collections.abc import Callable, Collection, Mapping
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from fedq.core.ids import NodeId
 from fedq.core.versions import misfit
 from fedq.shell.peers.hello import Hello, Process
 from fedq.shell.peers.proof import PeerProof
+
+#: The setting that must be the same as long as a node belongs to no cluster.
+PEERS: Final = "peers"
 
 
 class Refusal(NamedTuple):
@@ -47,8 +50,9 @@ class PeerDesk:
     """Admits streams and calls; see the module's docstring."""
 
     __slots__ = (
-        "_answering", "_callers", "_clock", "_foreign", "_owners", "_past", "_proof", "_suspect_s",
-        "_tell", "belongs_to", "cluster_version", "hello", "known_of", "on_behind", "on_foreign",
+        "_answering", "_callers", "_clock", "_dismissed", "_foreign", "_owners", "_past", "_proof",
+        "_suspect_s", "_tell", "belongs_to", "cluster_version", "forgotten", "hello", "known_of",
+        "neighbours", "on_behind", "on_cluster", "on_foreign",
     )  # fmt: skip
 
     def __init__(
@@ -76,8 +80,16 @@ class PeerDesk:
         self.cluster_version: Callable[[], int] = lambda: 0
         #: The name of the cluster that this node's data directory belongs to.
         self.belongs_to: Callable[[], str] = lambda: ""
-        #: Called with a sentence when most nodes belong to another cluster.
+        #: Called with a sentence when this node does not belong here, as most nodes say.
         self.on_foreign: Callable[[str], None] = lambda _: None
+        #: Called when somebody's data directory belongs to a cluster, and this node's to none.
+        self.on_cluster: Callable[[], None] = lambda: None
+        #: What a node hears that was taken out of the cluster; None: it was not.
+        self.forgotten: Callable[[NodeId], str | None] = lambda _: None
+        #: The other nodes of the cluster, as they are at any time.
+        self.neighbours: Collection[NodeId] = ()
+        #: The nodes that say that this one was taken out, and since when.
+        self._dismissed: dict[NodeId, float] = {}
         #: The nodes that said so last, and to which one.
         self._foreign: dict[NodeId, str] = {}
         self._suspect_s = suspect_s
@@ -121,6 +133,23 @@ class PeerDesk:
         """Why the other node's process and this one cannot be of one cluster; None: they can."""
         return self._misfit(hello) or self._foreigner(hello) or self._differing(hello)
 
+    def unfit_to_join(self, hello: Hello) -> str | None:
+        """Why a node that asks to join cannot be of this node's cluster; None: it can.
+
+        Nothing is noted of it: anybody may ask, under any name.
+        """
+        cluster, mine = max(self.cluster_version(), hello.cluster), self.belongs_to()
+        sentence = misfit(hello.node, hello.speaks, cluster, self.hello.speaks)
+        if sentence is not None:
+            return sentence
+        if hello.belongs_to and hello.belongs_to != mine:
+            return (
+                f"the data directory of {hello.node} belongs to cluster {hello.belongs_to}, and "
+                f"this is cluster {mine}: to join it the node needs an empty data directory"
+            )
+        theirs = {**hello.agreed, PEERS: self.hello.agreed.get(PEERS, "")}
+        return self._difference(hello.node, theirs)
+
     def _foreigner(self, hello: Hello) -> str | None:
         """Whether the other node's data directory is of another cluster, in a sentence."""
         mine, theirs = self.belongs_to(), hello.belongs_to
@@ -140,7 +169,7 @@ class PeerDesk:
             return sentence
         self._foreign[hello.node] = theirs
         agree = sum(1 for name in self._foreign.values() if name == theirs)
-        nodes = self.hello.agreed.get("peers", "").split(", ")
+        nodes = sorted({self.hello.node, *self.neighbours})
         if 2 * agree > len(nodes):
             self.on_foreign(
                 f"this data directory belongs to cluster {mine}, and most of the nodes "
@@ -159,21 +188,30 @@ class PeerDesk:
 
     def _differing(self, hello: Hello) -> str | None:
         """What the other node's configuration has that must be the same and is not."""
-        mine, theirs = self.hello.agreed, hello.agreed
-        keys = [key for key in {**mine, **theirs} if mine.get(key) != theirs.get(key)]
-        if not keys:
-            return None
+        theirs = hello.agreed
+        if self.belongs_to() and self.belongs_to() == hello.belongs_to:
+            # They have founded it, or were let in: its map says who is of it.
+            theirs = {**theirs, PEERS: self.hello.agreed.get(PEERS, "")}
+        sentence = self._difference(hello.node, theirs)
+        if sentence is not None:
+            self._tell(f"settings {hello.node}", sentence)
+        return sentence
+
+    def _difference(self, node: NodeId, theirs: Mapping[str, str]) -> str | None:
+        """What this node and another one, which has these settings, must share and do not."""
+        mine = self.hello.agreed
         what = "; ".join(
             f"{key} is {mine.get(key, 'unknown')!r} at {self.hello.node} and "
-            f"{theirs.get(key, 'unknown')!r} at {hello.node}"
-            for key in sorted(keys)
+            f"{theirs.get(key, 'unknown')!r} at {node}"
+            for key in sorted({**mine, **theirs})
+            if mine.get(key, "") != theirs.get(key, "")
         )
-        sentence = (
-            f"the configurations of {self.hello.node} and {hello.node} differ in what must be the "
-            f"same on all nodes: {what}. Correct the wrong file and start its node again"
+        if not what:
+            return None
+        return (
+            f"the configurations of {self.hello.node} and {node} differ in what must be the same "
+            f"on all nodes: {what}. Correct the wrong file and start its node again"
         )
-        self._tell(f"settings {hello.node}", sentence)
-        return sentence
 
     def answered(self, hello: Hello) -> None:
         """Notes that this process listens at the peer's own address: any other of it does not.
@@ -181,9 +219,29 @@ class PeerDesk:
         What it knows of this node may show that the data directory here is an older copy.
         """
         self._answering[hello.node] = hello.process
+        self._dismissed.pop(hello.node, None)
         number, start = hello.known
         if start and (number, start) not in self._past:
             self.on_behind()
+
+    def note_cluster(self, hello: Hello) -> None:
+        """Notes that the data directory of a caller, which may be no peer, belongs to a cluster.
+
+        Whoever has an empty one may have been of it, and must not found another one beside it.
+        """
+        if hello.belongs_to and not self.belongs_to():
+            self.on_cluster()
+
+    def dismissed_by(self, peer: NodeId, sentence: str) -> None:
+        """Notes that a peer says that this node was taken out of the cluster.
+
+        Who is behind may be wrong about it: what counts is what most of them go on saying.
+        """
+        now_s = self._clock()
+        self._dismissed.setdefault(peer, now_s)
+        long = [n for n, since_s in self._dismissed.items() if now_s - since_s >= self._suspect_s]
+        if 2 * len(long) > len(self.neighbours):
+            self.on_foreign(sentence)
 
     def asking(self) -> Hello:
         """What this node says first in one call."""
@@ -219,10 +277,10 @@ class PeerDesk:
         return True
 
 
-def agreed_settings(voters: Mapping[NodeId, str], lease_ms: int, suspect_ms: int) -> dict[str, str]:
-    """What must be the same on all nodes, by the keys of the configuration."""
-    return {
-        "peers": ", ".join(sorted(voters)),
-        "timing.lease_ms": str(lease_ms),
-        "timing.suspect_ms": str(suspect_ms),
-    }
+def agreed_settings(voters: Collection[NodeId], lease_ms: int, suspect_ms: int) -> dict[str, str]:
+    """What must be the same on all nodes, by the keys of the configuration.
+
+    `voters`: those who found a cluster; nobody of a node that joins one.
+    """
+    timing = {"timing.lease_ms": str(lease_ms), "timing.suspect_ms": str(suspect_ms)}
+    return {PEERS: ", ".join(sorted(voters)), **timing} if voters else timing

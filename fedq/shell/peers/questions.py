@@ -1,14 +1,14 @@
 """Questions of members to each other, with proof of both names (docs/adr/0045).
 
 In: calls of one member to another's port of peers, where there are certificates. Out: the same
-calls, answered only to a configured peer whose certificate speaks for the name that it says, and
-believed only with a signature made for that one call, as on `fedq.shell.peers.stream`.
+calls, answered only to a node of the cluster whose certificate speaks for the name that it says,
+and believed only with a signature made for that one call, as on `fedq.shell.peers.stream`.
 
 Invariants: what does not prove its name gets UNAUTHENTICATED, and no handler sees it; an answer
 without a proof is thrown away before anybody reads it.
 """
 
-from collections.abc import Awaitable, Callable, Collection
+from collections.abc import Awaitable, Callable, Collection, Container
 from typing import Any, Final, TypeAlias
 
 import grpc
@@ -47,10 +47,13 @@ class ProofGuard(grpc.aio.ServerInterceptor):
     The streams of the Peer service see to that themselves.
     """
 
-    def __init__(self, desk: PeerDesk, peers: Collection[NodeId], methods: Collection[str]) -> None:
-        """`methods`: what members ask each other, by "/service/method"."""
+    def __init__(self, desk: PeerDesk, peers: Container[NodeId], methods: Collection[str]) -> None:
+        """`peers`: the other nodes, as they are at any time.
+
+        `methods`: what members ask each other, by "/service/method".
+        """
         self._desk = desk
-        self._peers = frozenset(peers)
+        self._peers = peers
         self._methods = methods
         self._prefix = f"/{SERVICE}/"
 

@@ -1,7 +1,7 @@
 """The accepting end of the streams between nodes: takes in what other nodes send.
 
 In: calls of the Peer service. Out: the node's `on_peer` through `Turn.input`, and frames for the
-Raft log. Invariants: only a configured peer that has proven its name (by its certificate, when
+Raft log. Invariants: only a node of the cluster that has proven its name (by its certificate, when
 there are certificates), and whose settings and process are let in (`fedq.shell.peers.desk`),
 reaches a decoder; of each peer at most one stream of a kind is listened to, the newest; bytes that
 are no frame end the stream with INVALID_ARGUMENT.
@@ -10,7 +10,7 @@ are no frame end the stream with INVALID_ARGUMENT.
 import asyncio
 import contextlib
 import logging
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Container
 from typing import NamedTuple, NoReturn, Protocol
 
 import grpc
@@ -18,21 +18,15 @@ import grpc.aio
 
 from fedq.core.ids import NodeId
 from fedq.core.peer_messages import PeerFrame
-from fedq.shell.peers.channel import (
-    HELLO_METADATA,
-    NODE_METADATA,
-    SERVICE,
-    proven_identities,
-)
+from fedq.shell.peers.calling import Context, UnprovenError, caller_of
+from fedq.shell.peers.channel import SERVICE
 from fedq.shell.peers.codec import decode_raft
 from fedq.shell.peers.desk import PeerDesk, Refusal
-from fedq.shell.peers.hello import Hello, decode_hello, encode_hello
+from fedq.shell.peers.hello import Hello, encode_hello
 from fedq.shell.peers.malformed import MalformedFrameError
 from fedq.shell.peers.reader import FrameReader
 
 logger = logging.getLogger(__name__)
-
-Context = grpc.aio.ServicerContext[bytes, bytes]
 
 
 class PeerInputs(Protocol):
@@ -74,12 +68,15 @@ class PeerServer:
     )
 
     def __init__(
-        self, desk: PeerDesk, peers: Collection[NodeId], sink: PeerSink, *, is_secure: bool
+        self, desk: PeerDesk, peers: Container[NodeId], sink: PeerSink, *, is_secure: bool
     ) -> None:
-        """`is_secure`: callers have certificates, and must be who they prove to be."""
+        """`peers`: the other nodes, as they are at any time.
+
+        `is_secure`: callers have certificates, and must be who they prove to be.
+        """
         self._desk = desk
-        node_id = self._node_id = desk.hello.node
-        self._peers = {peer: None for peer in peers if peer != node_id}
+        self._node_id = desk.hello.node
+        self._peers = peers
         self._sink = sink
         self._is_secure = is_secure
         #: The newest stream of each kind and peer.
@@ -134,10 +131,7 @@ class PeerServer:
         older = self._streams.get((kind, peer))
         self._streams[kind, peer] = context
         if older is not None:
-            # Not awaited: a stream whose host is silent may take its time to end.
-            ending = asyncio.create_task(_end(older, "the peer dialed again"))
-            self._endings[ending] = None
-            ending.add_done_callback(self._on_ended)
+            self._begin_to_end(older, "the peer dialed again")
         try:
             await context.write(encode_hello(self._desk.answer_to(hello)))
             while isinstance(data := await context.read(), bytes):
@@ -162,43 +156,39 @@ class PeerServer:
 
     async def _admit(self, context: Context) -> Hello:
         """Lets a caller in, by its proven name; aborts the call otherwise."""
-        metadata = context.invocation_metadata() or ()
-        peer = await self._proven_name(context, metadata)
-        introductions = [value for key, value in metadata if key == HELLO_METADATA]
-        if len(introductions) != 1 or not isinstance(introductions[0], bytes):
-            await self._refuse(context, "run the same release of fedq on all nodes", peer)
         try:
-            hello = decode_hello(bytes(introductions[0]))
-        except MalformedFrameError as error:
-            await self._refuse(context, str(error), peer)
-        if hello.node != peer:
-            await self._refuse(context, f"{peer!r} introduces itself as {hello.node!r}", peer)
+            hello = caller_of(context, is_secure=self._is_secure)
+        except UnprovenError as error:
+            await self._refuse(context, str(error), error.caller)
+        peer = hello.node
+        self._desk.note_cluster(hello)
+        if peer not in self._peers or peer == self._node_id:
+            gone = self._desk.forgotten(peer)
+            if gone is not None:
+                await context.abort(grpc.StatusCode.NOT_FOUND, gone)
+            await self._refuse(
+                context,
+                f"{peer!r} is no peer of {self._node_id}; name it under `peers` in its file, or "
+                "let it join the cluster",
+                peer,
+            )
         refusal = self._desk.judge(hello)
         if refusal is not None:
             await self._turn_away(context, refusal, peer)
         return hello
 
-    async def _proven_name(
-        self, context: Context, metadata: Iterable[tuple[str, str | bytes]]
-    ) -> NodeId:
-        names = [str(value) for key, value in metadata if key == NODE_METADATA]
-        if len(names) != 1:
-            await self._refuse(
-                context, f"say who you are in the metadata entry {NODE_METADATA}", "a caller"
-            )
-        name = names[0]
-        if self._is_secure and name not in proven_identities(context.auth_context()):
-            await self._refuse(
-                context, f"your certificate does not speak for {name!r}; make one for it", name
-            )
-        peer = NodeId(name)
-        if peer not in self._peers:
-            await self._refuse(
-                context,
-                f"{name!r} is no peer of {self._node_id}; name it under `peers` in its file",
-                name,
-            )
-        return peer
+    def drop(self, peer: NodeId) -> None:
+        """Ends what a node still sends that is no peer any more."""
+        for kind in ("link", "raft"):
+            stream = self._streams.pop((kind, peer), None)
+            if stream is not None:
+                self._begin_to_end(stream, "this node is of the cluster no more")
+
+    def _begin_to_end(self, stream: Context, reason: str) -> None:
+        """Ends a stream; not awaited: one whose host is silent may take its time to end."""
+        ending = asyncio.create_task(_end(stream, reason))
+        self._endings[ending] = None
+        ending.add_done_callback(self._on_ended)
 
     async def _turn_away(self, context: Context, refusal: Refusal, caller: NodeId) -> NoReturn:
         """Aborts a call that has to wait, to be corrected, or to end."""

@@ -45,6 +45,7 @@ _LASTING = (
     grpc.StatusCode.FAILED_PRECONDITION,
     grpc.StatusCode.UNIMPLEMENTED,
     grpc.StatusCode.UNAUTHENTICATED,
+    grpc.StatusCode.NOT_FOUND,
 )
 
 logger = logging.getLogger(__name__)
@@ -252,4 +253,6 @@ class PeerStream:
         details = await call.details()
         if code is grpc.StatusCode.ALREADY_EXISTS:
             self._on_taken(str(details))
+        if code is grpc.StatusCode.NOT_FOUND:
+            self._desk.dismissed_by(self._peer, str(details))
         return _StreamFailed(f"{code.name}: {details}", is_lasting=code in _LASTING)

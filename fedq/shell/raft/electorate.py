@@ -51,8 +51,8 @@ class Electorate:
     """The voters that this one has met, and what may be done with them."""
 
     __slots__ = (
-        "_asked", "_elected_log", "_me", "_met", "_remembered", "_set", "has", "is_learner",
-        "is_new",
+        "_asked", "_elected_log", "_me", "_met", "_remembered", "_set", "has",
+        "hears_of_a_cluster", "is_learner", "is_new",
     )  # fmt: skip
 
     def __init__(self, me: NodeId, remembered: VoterSet, files: VotersFiles) -> None:
@@ -63,6 +63,9 @@ class Electorate:
         self._set = remembered
         self.is_learner = files.is_learner
         self.is_new = files.is_new
+        #: Somebody is of a cluster, and this node's data directory of none: it may have been of
+        #: that one, and lost it. With a log that is as empty nothing begins beside it.
+        self.hears_of_a_cluster = False
         #: What each peer said of itself last.
         self._met: dict[NodeId, Standing] = {}
         #: The end of this voter's log when it was elected: term and index.
@@ -108,7 +111,7 @@ class Electorate:
         """Whether this new voter and the others that are met are at a cluster's beginning."""
         if not (self.is_learner and self.is_new and self._is_a_voter and self._knows_the_set):
             return False
-        if any(not standing.is_empty for standing in self._met.values()):
+        if self.hears_of_a_cluster or any(not each.is_empty for each in self._met.values()):
             return False
         others = self._others
         met = [name for name in others if name in self._met]
@@ -121,13 +124,21 @@ class Electorate:
         if not (self._is_a_voter and self._knows_the_set and self._all_met):
             return False
         newest = (request.last_term, request.last_index)
+        if self._would_found(*newest):
+            return False
         return request.term > self.highest_term and newest >= self._best_log
 
     def may_lead(self, last_term: int, last_index: int) -> bool:
         """Whether this learner, whose log ends so, has the best one of all, and all are there."""
         if not (self._is_a_voter and self._knows_the_set and self._all_met):
             return False
+        if self._would_found(last_term, last_index):
+            return False
         return (last_term, last_index) >= self._best_log
+
+    def _would_found(self, last_term: int, last_index: int) -> bool:
+        """Whether a leader whose log ends so would begin another cluster beside one that is."""
+        return self.hears_of_a_cluster and Standing(0, last_index, last_term, True).is_empty
 
     @property
     def highest_term(self) -> int:

@@ -99,6 +99,9 @@ class Voter(Protocol):
     def become_learner(self) -> None:
         """Makes this voter a learner: what it promised may not be in its files."""
 
+    def found_nothing(self) -> None:
+        """Founds no cluster from now on: there is one that this node may have been of."""
+
     def is_connected(self, peer: NodeId) -> bool:
         """Whether frames may be sent to the peer."""
 

@@ -50,6 +50,10 @@ class Learning:
         for peer in self._peers:
             self.introduce(peer)
 
+    def found_nothing(self) -> None:
+        """Founds no cluster from now on: there is one that this node may have been of."""
+        self._electorate.hears_of_a_cluster = True
+
     def learn(self, now_s: float) -> None:
         """Does what is due before a step."""
         if self.is_learner:

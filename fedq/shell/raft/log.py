@@ -452,6 +452,11 @@ def _configuration(timing: RaftTiming, journal: JournalFace) -> Any:
 class RaftLog(RaftTurns):
     """The replicated log of one voter; see the module's docstring."""
 
+    def found_nothing(self) -> None:
+        """Founds no cluster from now on: somebody is of one, and this node may have been."""
+        if self._voter is not None:
+            self._voter.found_nothing()
+
     def start(self) -> None:
         """Restores the machine from disk and begins; needs a running asyncio loop.
 

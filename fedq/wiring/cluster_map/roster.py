@@ -210,8 +210,7 @@ def _why_not_forgotten(state: MapState, operation: ForgetNode) -> Refused | None
     if member is not None and member.up:
         return Refused(
             PRECONDITION_FAILED,
-            f"node '{node}' is up: stop it first, with `fedq cluster stop {node}`, which hands "
-            "over what it has",
+            f"node '{node}' is up: stop it first (SIGTERM), so that it hands over what it has",
         )
     incarnation = 0 if member is None else int(member.incarnation)
     if incarnation != operation.incarnation:

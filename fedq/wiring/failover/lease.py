@@ -65,6 +65,10 @@ class Lease:
             self._led_echo_ms[peer] = echo_ms
             self._earned_ms = max(self._earned_ms, self._end_of(echo_ms))
 
+    def has_heard(self, peer: NodeId, now_ms: int) -> bool:
+        """Whether the peer has heard of this node lately, so that this lease could count it."""
+        return now_ms < self._end_of(self._echo_ms.get(peer, 0))
+
     def holds(self, now_ms: int, leader: NodeId | None) -> bool:
         """Whether this node may serve; `leader` is whom it believes to lead now."""
         return now_ms < self.ends_ms(leader)

@@ -16,6 +16,7 @@ from fedq.node.views.alarm_view import AlarmOverview
 from fedq.node.views.overview_types import FragmentOverview, QueueOverview
 from fedq.shell.pb import admin_pb2 as pb
 from fedq.shell.pb import admin_pb2_grpc
+from fedq.wiring.cluster_map.operations_members import ForgetNode
 from fedq.wiring.cluster_map.operations_moves import DrainNode, MoveFragment, UndrainNode
 from tests.unit.admin.served import HandFilled, Served, a_cluster, add_queue, set_member
 from tests.unit.admin.test_adopting import Proposals, proposing
@@ -110,6 +111,16 @@ def test_wishes_are_proposed_as_they_were_made(proposals: Proposals, stub: Any) 
     ]  # fmt: skip
 
 
+def test_who_is_forgotten_is_the_process_that_was_seen(proposals: Proposals, stub: Any) -> None:
+    shown = {each.node: each for each in stub.ClusterStatus(pb.ClusterStatusRequest()).members}
+    assert shown["n2"].role == pb.MEMBER_ROLE_VOTER
+    assert stub.ForgetNode(pb.ForgetNodeRequest(node="n2"), timeout=5).changed
+    assert stub.ForgetNode(pb.ForgetNodeRequest(node="never up"), timeout=5).changed
+    assert proposals.proposed == [
+        ForgetNode(N2, shown["n2"].incarnation), ForgetNode(NodeId("never up"), 0),
+    ]  # fmt: skip
+
+
 def test_what_the_map_refuses_is_a_failed_precondition(answers: list[Any], stub: Any) -> None:
     answers += [Refused(PRECONDITION_FAILED, "no"), Refused(NOT_FOUND, "no member 'x'")]
     request = pb.DrainNodeRequest(node="n2")
@@ -121,6 +132,7 @@ def test_requests_that_name_nothing_are_refused(stub: Any) -> None:
     for call, request, said in (
         (stub.DrainNode, pb.DrainNodeRequest(), "node is empty"),
         (stub.UndrainNode, pb.UndrainNodeRequest(), "node is empty"),
+        (stub.ForgetNode, pb.ForgetNodeRequest(), "node is empty"),
         (stub.MoveFragment, pb.MoveFragmentRequest(node="n2"), "the queue's name is empty"),
         (
             stub.MoveFragment,

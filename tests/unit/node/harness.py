@@ -9,7 +9,7 @@ started again on its disk, or cut off from the others; its disk can be made to w
 
 from collections.abc import Callable
 from functools import partial
-from typing import TypeVar
+from typing import ClassVar, TypeVar
 
 from fedq.amqp.content import NO_PROPERTIES, decode_header
 from fedq.amqp.frames import scan_frame
@@ -42,7 +42,7 @@ from fedq.wiring.cluster_map.passwords import COST_MIN, verify
 from tests.crossing import crossed
 from tests.unit.amqp.wire import Content, publish, start_ok
 from tests.unit.node.disks import ScratchDisk
-from tests.unit.node.inputs import disconnected, hears, leads, link_up, synced, verified
+from tests.unit.node.inputs import disconnected, hears, leads, link_up, place_of, synced, verified
 
 TICK_MS = 50
 PERSISTENT = b"\x10\x00\x02"
@@ -87,26 +87,24 @@ class Host:
 class Cluster:
     """Nodes, the frames between them, and the log they agree on."""
 
-    def __init__(self, size: int = 1, zones: dict[str, str] | None = None, **settings: int) -> None:
+    ZONES: ClassVar[dict[str, str]] = {}  # Of nodes that are in one.
+
+    def __init__(self, size: int = 1, **settings: int) -> None:
         self.now_ms = 1_000
-        self.zones = zones or {}
         self.hosts = {NodeId(f"n{i}"): Host(NodeId(f"n{i}")) for i in range(1, size + 1)}
         self.log: list[bytes] = []
         self.cuts: dict[NodeId, None] = {}
         self.mute: dict[tuple[str, str], None] = {}  # (from, to): nothing arrives that way.
-        #: Exceptions may be contained, where a test causes them.
-        self.tolerates_faults = False
+        self.tolerates_faults = False  # Exceptions may be contained, where a test causes them.
         #: Exceptions of these kinds stop a node as they do in a real one.
         self.survived: tuple[type[Exception], ...] = ()
-        #: Nothing of the map is decided.
-        self.proposals_lost = False
-        #: Nothing that these nodes propose is.
-        self.unheard: dict[NodeId, None] = {}
-        #: Whose turn it is, or was last.
-        self.turning = NodeId("n1")
+        self.proposals_lost = False  # Nothing of the map is decided.
+        self.unheard: dict[NodeId, None] = {}  # Nothing that these nodes propose is.
+        self.turning = NodeId("n1")  # Whose turn it is, or was last.
         #: (from, to, message) of all that nodes said to each other.
         self.overheard: list[tuple[NodeId, NodeId, PeerMessage]] = []
         self._settings = settings
+        self.joined: dict[NodeId, None] = {}  # Let into the running cluster.
         self._connections = 0
         for name in self.hosts:
             self.start(name)
@@ -132,9 +130,9 @@ class Cluster:
                 start=f"{name}.{host.life}",
                 past=tuple((number, f"{name}.{number}") for number in range(1, host.life)),
                 vouched_since=host.vouched_since,
-                peers={each: f"{each}:7000" for each in self.hosts},
+                **place_of(host.name, self.hosts, self.joined),
                 amqp_address=f"{host.name}:5672",
-                zone=self.zones.get(host.name, ""),
+                zone=self.ZONES.get(host.name, ""),
                 password_cost=COST_MIN,
                 suspects=tuple(host.stopped.suspects) if host.stopped is not None else (),
                 **self._settings,  # type: ignore[arg-type]

@@ -1,6 +1,7 @@
 """Inputs of a node as functions, so that they can wait in an inbox with what they say."""
 
-from collections.abc import Mapping
+from collections.abc import Container, Iterable, Mapping
+from typing import Any
 
 from fedq.core.ids import ConnectionId, NodeId
 from fedq.core.peer_messages import PeerFrame
@@ -59,3 +60,10 @@ def hears(node: Node, frame: PeerFrame) -> None:
 def disconnected(node: Node, connection: ConnectionId) -> None:
     """The node's input of that name."""
     node.on_disconnected(connection)
+
+
+def place_of(name: NodeId, nodes: Iterable[NodeId], joined: Container[NodeId]) -> dict[str, Any]:
+    """Settings that say whom a node knows from the beginning; `joined`: those that were let in."""
+    if name in joined:
+        return {"peers": {name: f"{name}:7000"}, "joins": True, "neighbours": (*nodes,)}
+    return {"peers": {each: f"{each}:7000" for each in nodes if each not in joined}}

@@ -75,6 +75,42 @@ def test_voters_of_the_log_are_remembered_and_count_instead_of_the_configured(
     assert IdentityFile(tmp_path, NodeId("n1"), VOTERS).begin().voters is None
 
 
+def test_a_directory_that_joined_founds_nothing_and_knows_the_others(tmp_path: Path) -> None:
+    node, roster = NodeId("n7"), {NodeId("n1"): "h:1", NodeId("n7"): "h:7"}
+    file = IdentityFile(tmp_path, node, [node], joins=True)
+    first = file.begin()
+    assert (first.joined, first.roster) == (False, ())
+    file.mark_joined("c1", roster)
+    assert not (tmp_path / "voters").exists()
+    # Whatever its configuration says by then.
+    for voters, joins in (([node], True), ([node], False), (VOTERS, False)):
+        again = IdentityFile(tmp_path, node, voters, joins=joins)
+        identity = again.begin()
+        assert identity.joined
+        assert (identity.cluster, dict(identity.roster)) == ("c1", roster)
+        assert identity.directory == first.directory
+    again.remember_roster({**roster, NodeId("n2"): "h:2"})
+    assert len(IdentityFile(tmp_path, node, [node]).begin().roster) == 3
+    with pytest.raises(NodeFailure, match="belongs to cluster c1"):
+        again.mark_joined("c2", roster)
+
+
+def test_a_directory_that_began_a_cluster_joins_no_other_one(tmp_path: Path) -> None:
+    begin(tmp_path, "n1")
+    with pytest.raises(ForeignDirectory, match=r"is not new.*empty data directory") as refused:
+        IdentityFile(tmp_path, NodeId("n1"), [NodeId("n1")], joins=True)
+    assert refused.value.key == "join"
+
+
+@pytest.mark.parametrize("more", [b'"joined":1', b'"roster":[]', b'"roster":{"n1":7}'])
+def test_a_file_that_says_nonsense_of_the_cluster_is_refused(tmp_path: Path, more: bytes) -> None:
+    begin(tmp_path, "n1")
+    path = tmp_path / "identity.json"
+    path.write_bytes(path.read_bytes().strip()[:-1] + b"," + more + b"}")
+    with pytest.raises(NodeFailure, match="of another format"):
+        IdentityFile(tmp_path, NodeId("n1"), VOTERS)
+
+
 @pytest.mark.parametrize(
     "voters", [b"7", b"[1]", b'["7",["n1"]]', b"[7,[1]]", b"[0,[]]", b"[7,{}]"]
 )

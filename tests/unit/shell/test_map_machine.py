@@ -22,6 +22,18 @@ def test_the_name_of_the_cluster_is_told_once() -> None:
     assert told == ["c1"]
 
 
+def test_a_roster_that_changes_is_told_once_for_each_change() -> None:
+    node, told, changes = FakeNode(), list[int](), [0]
+    machine = MapMachine(node, _Turn(), lambda _: None)  # type: ignore[arg-type]
+    machine.follow_roster(lambda: changes[0], lambda: told.append(changes[0]))
+    machine.on_committed(b"one")
+    node.on("on_committed", lambda _: changes.append(changes.pop() + 2))
+    machine.on_committed(b"two")
+    machine.on_leader(None)
+    machine.on_committed(b"three")
+    assert told == [2, 4]
+
+
 class _Turn:
     """A turn that takes every input at once."""
 

@@ -3,12 +3,14 @@
 import pytest
 
 from fedq.amqp.methods import QueueDeclare, QueueDeclareOk
-from fedq.core.ids import NodeId
-from fedq.core.versions import MEMBERSHIP
+from fedq.core.ids import Incarnation, NodeId
+from fedq.core.versions import JOINING, MEMBERSHIP
 from fedq.node.requests.queue_refusals import refuse_too_new_change
+from fedq.node.views.overview import overview
+from fedq.node.views.overview_types import MemberRole
 from fedq.wiring.cluster_map.operations import Operation, encode_command
 from fedq.wiring.cluster_map.operations_members import AdmitNode, ForgetNode
-from tests.unit.node.harness import Cluster
+from tests.unit.node.harness import Cluster, Host
 
 N1, N2, N3, N4, N5 = (NodeId(f"n{number}") for number in range(1, 6))
 
@@ -36,6 +38,15 @@ def forgotten(cluster: Cluster, name: NodeId) -> None:
     cluster.kill(name)
     cluster.wait_for(lambda: not cluster.node("n1").state.map.members[name].up)
     decide(cluster, ForgetNode(name, 1))
+
+
+def joins(cluster: Cluster, name: str) -> None:
+    """A new node is let in, and starts once it has heard of the others."""
+    node = NodeId(name)
+    decide(cluster, AdmitNode(node, f"{name}:7000", f"disk of {name}"))
+    cluster.hosts[node] = Host(node)
+    cluster.joined[node] = None
+    cluster.start(name)
 
 
 def test_the_roster_begins_with_the_configured_voters() -> None:
@@ -74,7 +85,62 @@ def test_a_node_that_was_taken_out_ends_and_says_why() -> None:
     # The harness stops at a node that must end.
     cluster.start("n3")
     with pytest.raises(AssertionError, match=r"was taken out of this cluster.*empty data dir"):
-        cluster.settle()
+        cluster.pass_ms(1_000)
+
+
+def test_a_new_node_of_a_forgotten_name_is_not_ended_by_the_log_that_tells_of_it() -> None:
+    cluster = Cluster(3)
+    cluster.pass_ms(1_000)
+    forgotten(cluster, N3)
+    cluster.hosts[N3].segments, cluster.hosts[N3].life = {}, 50
+    decide(cluster, AdmitNode(N3, "n3:7000", "another disk"))
+    cluster.start("n3")
+    cluster.pass_ms(1_000)
+    assert cluster.node("n3").state.serving
+    assert cluster.node("n1").state.map.is_up(N3, Incarnation(51))
+
+
+def test_who_joins_gets_links_and_a_session_from_the_roster() -> None:
+    cluster = Cluster(1)
+    cluster.pass_ms(1_000)
+    joins(cluster, "n2")
+    cluster.wait_for(lambda: cluster.node("n2").state.serving)
+    one, two = cluster.node("n1"), cluster.node("n2")
+    assert two.state.settings.voters == ()
+    assert two.state.peers.keys() == {N1}
+    assert one.wanted_voters == (N1, N2)
+    assert overview(one).cluster().members[1].role is MemberRole.JOINING
+    # Its log counts it from now on: this node goes on serving with no pause.
+    for name in (N1, N2):
+        cluster.hosts[name].inbox.append(lambda node: node.on_new_set((N1, N2)))
+        cluster.hosts[name].inbox.append(lambda node: node.on_voters((N1, N2)))
+    cluster.settle()
+    assert serves(cluster)
+    assert overview(one).cluster().members[1].role is MemberRole.VOTER
+    client = cluster.client("n2")
+    client.ask(QueueDeclare("q"), QueueDeclareOk)
+    cluster.client("n1").ask(QueueDeclare("q", passive=True), QueueDeclareOk)
+
+
+def test_a_new_voter_waits_until_the_leader_could_count_it() -> None:
+    cluster = Cluster(1)
+    cluster.pass_ms(1_000)
+    joins(cluster, "n2")
+    cluster.mute["n2", "n1"] = None
+    cluster.pass_ms(1_000)
+    assert cluster.node("n1").wanted_voters == (N1,)
+    del cluster.mute["n2", "n1"]
+    cluster.wait_for(lambda: cluster.node("n1").wanted_voters == (N1, N2))
+
+
+def test_beyond_five_those_who_join_observe() -> None:
+    cluster = Cluster(5)
+    cluster.pass_ms(1_000)
+    joins(cluster, "n6")
+    cluster.wait_for(lambda: cluster.node("n6").state.serving)
+    shown = overview(cluster.node("n6")).cluster().members
+    assert [each.role for each in shown] == [MemberRole.VOTER] * 5 + [MemberRole.OBSERVER]
+    assert NodeId("n6") not in (cluster.node("n1").wanted_voters or ())
 
 
 def test_a_node_alone_is_so_until_another_one_votes() -> None:
@@ -103,4 +169,9 @@ def test_nobody_leaves_before_all_nodes_know_what_that_is() -> None:
     known.cluster_version = MEMBERSHIP - 1
     refused = refuse_too_new_change(ForgetNode(N1, 1), known)
     assert refused is not None
-    assert "nodes that join and leave" in refused.text
+    assert "commands that forget nodes" in refused.text
+    known.cluster_version = JOINING - 1
+    assert refuse_too_new_change(ForgetNode(N1, 1), known) is None
+    refused = refuse_too_new_change(AdmitNode(N2, "n2:7000", "its disk"), known)
+    assert refused is not None
+    assert "nodes that join" in refused.text

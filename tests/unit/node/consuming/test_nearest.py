@@ -1,5 +1,7 @@
 """A consumer whose own node has nothing for it: from which other node the next message comes."""
 
+from typing import ClassVar
+
 from fedq.amqp.methods import (
     BasicAck,
     BasicConsume,
@@ -16,6 +18,12 @@ from fedq.amqp.values import FieldTable
 from tests.unit.node.harness import Client, Cluster
 
 MESSAGES = 5
+
+
+class InZones(Cluster):
+    """One node is elsewhere."""
+
+    ZONES: ClassVar = {"n1": "east", "n2": "west", "n3": "east"}
 
 
 def filled(cluster: Cluster, *nodes: str) -> Client:
@@ -46,7 +54,7 @@ def taken(cluster: Cluster, client: Client) -> list[str]:
 
 
 def test_the_fragment_in_the_same_zone_is_drained_first() -> None:
-    cluster = Cluster(3, zones={"n1": "east", "n2": "west", "n3": "east"})
+    cluster = InZones(3)
     client = filled(cluster, "n2", "n3")
     assert taken(cluster, client) == ["n3"] * MESSAGES + ["n2"] * MESSAGES
 

@@ -1,5 +1,7 @@
 """Who is let in at the desk: nodes of this cluster, and of no other one."""
 
+from functools import partial
+
 from fedq.core.ids import Incarnation, NodeId
 from fedq.shell.peers.desk import PeerDesk, agreed_settings
 from fedq.shell.peers.hello import Hello, Process
@@ -19,9 +21,11 @@ class Desk:
     def __init__(self, belongs_to: str) -> None:
         self.told: dict[str, str] = {}
         self.ends: list[str] = []
-        self.desk = PeerDesk(hello("n1", ""), 3.0, lambda: 0.0, self.told.__setitem__)
+        self.now_s = 0.0
+        self.desk = PeerDesk(hello("n1", ""), 3.0, lambda: self.now_s, self.told.__setitem__)
         self.desk.belongs_to = lambda: belongs_to
         self.desk.on_foreign = self.ends.append
+        self.desk.neighbours = [*VOTERS][1:]
 
 
 def test_a_node_says_what_its_directory_belongs_to() -> None:
@@ -75,3 +79,52 @@ def test_a_node_with_the_right_directory_counts_no_more_as_a_foreigner() -> None
     made.desk.judge(hello("n2", "c1"))
     made.desk.judge(hello("n3", "c2"))
     assert made.ends == []
+
+
+def test_files_of_one_cluster_need_not_name_the_same_nodes() -> None:
+    other = hello("n2", "c1")._replace(agreed=agreed_settings({}, 1_000, 3_000))
+    assert Desk("c1").desk.judge(other) is None
+    # As long as one of them is of no cluster, two files that differ would found two.
+    for mine, theirs in (("", "c1"), ("c1", ""), ("", "")):
+        refusal = Desk(mine).desk.judge(other._replace(belongs_to=theirs))
+        assert refusal is not None
+        assert "peers is 'n1, n2, n3' at n1" in refusal.sentence
+    slow = other._replace(agreed=agreed_settings({}, 2_000, 6_000))
+    assert Desk("c1").desk.judge(slow) is not None
+
+
+def test_who_asks_to_join_leaves_no_trace_at_the_desk() -> None:
+    made = Desk("c1")
+    foreign = made.desk.unfit_to_join(hello("n7", "c2"))
+    assert foreign is not None
+    assert "needs an empty data directory" in foreign
+    for number in range(1_000):
+        assert made.desk.unfit_to_join(hello(f"x{number}", "c2")) is not None
+    assert made.desk.unfit_to_join(hello("n7", "")) is None
+    assert (made.told, made.ends) == ({}, [])
+
+
+def test_a_node_that_most_say_was_taken_out_ends_if_they_go_on_saying_so() -> None:
+    made = Desk("c1")
+    made.desk.dismissed_by(NodeId("n2"), "you were taken out")
+    made.desk.dismissed_by(NodeId("n3"), "you were taken out")
+    made.now_s = 2.9
+    made.desk.dismissed_by(NodeId("n2"), "you were taken out")
+    # One of them was behind with its map.
+    made.desk.answered(hello("n3", "c1"))
+    made.now_s = 3.1
+    made.desk.dismissed_by(NodeId("n2"), "you were taken out")
+    made.desk.dismissed_by(NodeId("n3"), "you were taken out")
+    assert made.ends == []
+    made.now_s = 6.2
+    made.desk.dismissed_by(NodeId("n3"), "you were taken out")
+    assert made.ends == ["you were taken out"]
+
+
+def test_who_has_an_empty_directory_hears_of_a_cluster_that_is() -> None:
+    heard: list[str] = []
+    for mine, theirs in (("", ""), ("c1", "c2"), ("", "c2")):
+        made = Desk(mine)
+        made.desk.on_cluster = partial(heard.append, f"{mine} {theirs}")
+        made.desk.note_cluster(hello("n9", theirs))
+    assert heard == [" c2"]

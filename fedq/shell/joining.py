@@ -1,0 +1,173 @@
+"""The way of a new node into a cluster that runs: it asks until somebody answers (docs/adr/0090).
+
+In: the addresses of the configuration, the identity of this process. Out: the name of the cluster
+and where its nodes are; or a sentence that says why not, and what to do. What time cures is asked
+again, one address after the other, for `PATIENCE_S`.
+"""
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import Iterable
+from typing import Any, Final, NamedTuple
+
+import grpc
+import grpc.aio
+
+from fedq.core.errors import NodeFailure
+from fedq.core.ids import NodeId
+from fedq.shell.config.values import NodeConfig
+from fedq.shell.identity import Identity
+from fedq.shell.pb import peer_pb2 as pb
+from fedq.shell.peers.admitting import JOIN_METHOD
+from fedq.shell.peers.certificates import NodeCertificates
+from fedq.shell.peers.channel import HELLO_METADATA, NODE_METADATA, open_channel
+from fedq.shell.peers.desk import agreed_settings
+from fedq.shell.peers.hello import Hello, Process, decode_hello, encode_hello
+from fedq.shell.peers.malformed import MalformedFrameError
+
+PATIENCE_S: Final = 30.0
+_CALL_S: Final = 10.0
+_PAUSE_S: Final = 0.5
+
+#: What time alone does not cure.
+_LASTING: Final = (
+    grpc.StatusCode.FAILED_PRECONDITION,
+    grpc.StatusCode.PERMISSION_DENIED,
+    grpc.StatusCode.UNAUTHENTICATED,
+    grpc.StatusCode.INVALID_ARGUMENT,
+)
+#: What TLS says of a certificate that another authority has made.
+_OTHER_AUTHORITY: Final = "CERTIFICATE_VERIFY_FAILED"
+
+logger = logging.getLogger("fedq.node")
+
+
+class Admitted(NamedTuple):
+    """The cluster that this node is of now, and where all of its nodes are."""
+
+    cluster: str
+    roster: dict[NodeId, str]
+
+
+class _Refused(Exception):
+    """One node's answer; `is_lasting`: others would say the same."""
+
+    def __init__(self, sentence: str, *, is_lasting: bool) -> None:
+        super().__init__(sentence)
+        self.is_lasting = is_lasting
+
+
+class Joining:
+    """Asks a cluster to take this node in."""
+
+    __slots__ = ("_certificates", "_config", "_hello", "_request")
+
+    def __init__(
+        self, config: NodeConfig, identity: Identity, certificates: NodeCertificates | None
+    ) -> None:
+        timing = config.timing
+        self._config = config
+        self._certificates = certificates
+        self._hello = Hello(
+            config.node,
+            Process(identity.incarnation, identity.start, identity.started_ms),
+            agreed_settings((), timing.lease_ms, timing.suspect_ms),
+            belongs_to=identity.cluster,
+        )
+        self._request = pb.JoinRequest(
+            peer_address=config.peer_address, directory=identity.directory
+        ).SerializeToString()
+
+    async def join(self, addresses: Iterable[str], stop: asyncio.Event) -> Admitted:
+        """Asks until a node has let this one in.
+
+        Raises `ConfigError` if it is refused for good, `NodeFailure` if nobody lets it in within
+        `PATIENCE_S`, or `stop` is set.
+        """
+        places = list(dict.fromkeys(addresses))
+        loop = asyncio.get_running_loop()
+        until_s = loop.time() + PATIENCE_S
+        reasons: dict[str, str] = {}
+        while True:
+            for address in places:
+                try:
+                    found = await self._ask(address, min(_CALL_S, until_s - loop.time()))
+                except _Refused as refused:
+                    if refused.is_lasting:
+                        sentence = f"{address} does not let this node in: {refused}"
+                        raise self._config.error("join", sentence) from refused
+                    if reasons.get(address) != str(refused):
+                        logger.info("not let in by %s yet: %s", address, refused)
+                    reasons[address] = str(refused)
+                    if stop.is_set() or loop.time() >= until_s:
+                        raise self._given_up(reasons) from refused
+                else:
+                    logger.info("let in by %s, into cluster %s", address, found.cluster)
+                    return found
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(_PAUSE_S):
+                    await stop.wait()
+
+    def _given_up(self, reasons: dict[str, str]) -> NodeFailure:
+        what = "; ".join(f"{address}: {reason}" for address, reason in reasons.items())
+        return NodeFailure(
+            f"no node of a cluster has let node '{self._config.node}' in ({what}). See that those "
+            "under `join` run and can be reached, and start this node again"
+        )
+
+    async def _ask(self, address: str, seconds: float) -> Admitted:
+        """One call; raises `_Refused`."""
+        certificates = self._certificates
+        asked = self._hello if certificates is None else certificates.proof.asking(self._hello)
+        metadata = ((NODE_METADATA, asked.node), (HELLO_METADATA, encode_hello(asked)))
+        if certificates is None:
+            channel = open_channel(address, None)
+        else:
+            channel = certificates.open_channel(address)
+        async with channel:
+            open_call: Any = channel.unary_unary(JOIN_METHOD)
+            call: Any = open_call(self._request, metadata=metadata, timeout=max(seconds, 1.0))
+            try:
+                said = await call.initial_metadata()
+                data = await call
+            except grpc.aio.AioRpcError as error:
+                raise _why(error) from error
+        self._believe(asked, tuple(said or ()))
+        answer = pb.JoinAnswer.FromString(data)
+        roster = {NodeId(name): place for name, place in answer.roster.items()}
+        if not answer.cluster or roster.get(asked.node) != self._config.peer_address:
+            raise _Refused("its answer says nothing of this node", is_lasting=False)
+        return Admitted(answer.cluster, roster)
+
+    def _believe(self, asked: Hello, said: tuple[tuple[str, str | bytes], ...]) -> None:
+        """Believes an answer if whoever gave it has proven its name; raises `_Refused`."""
+        hellos = [value for key, value in said if key == HELLO_METADATA]
+        try:
+            answer = decode_hello(bytes(hellos[0])) if hellos else None  # type: ignore[arg-type]
+        except (MalformedFrameError, TypeError):
+            answer = None
+        if answer is None:
+            raise _Refused("what answers there does not say who it is", is_lasting=True)
+        if self._certificates is not None:
+            doubt = self._certificates.proof.doubt(asked, answer, answer.node)
+            if doubt is not None:
+                raise _Refused(doubt, is_lasting=True)
+
+
+def _why(error: grpc.aio.AioRpcError) -> _Refused:
+    code, details = error.code(), error.details() or ""
+    if _OTHER_AUTHORITY in details:
+        return _Refused(
+            "it shows a certificate of another authority than this node's: make this node's with "
+            "the authority of the cluster (`fedq certs`)",
+            is_lasting=True,
+        )
+    if code is grpc.StatusCode.UNIMPLEMENTED:
+        return _Refused(
+            "it runs a release that lets no nodes in, or is no port of peers: update the nodes of "
+            "the cluster, and name their peer addresses",
+            is_lasting=True,
+        )
+    sentence = details if code in _LASTING else f"{code.name}: {details}"
+    return _Refused(sentence, is_lasting=code in _LASTING)

@@ -1,0 +1,81 @@
+"""How a data directory is opened: whose it is, which start this is, and of which cluster.
+
+In: the configuration. Out: its journal's files; the identity of this process, of which the cluster
+knows if this node is to join it. Errors are sentences for operators: `ConfigError` about what the
+configuration can mend, `NodeFailure` about the rest.
+"""
+
+import asyncio
+from collections.abc import Callable
+
+from fedq.core.ids import NodeId
+from fedq.shell.config.values import NodeConfig
+from fedq.shell.disk.durable_files import disk_failure
+from fedq.shell.disk.journal_files import DirectoryInUse, JournalFiles
+from fedq.shell.identity import ForeignDirectory, Identity, IdentityFile
+from fedq.shell.joining import Joining
+from fedq.shell.peers.certificates import NodeCertificates
+
+
+def open_journal(
+    config: NodeConfig, on_synced: Callable[[int], None], on_failed: Callable[[str], None]
+) -> JournalFiles:
+    """The files of the journal, which nobody else has open; raises `ConfigError`."""
+    directory = config.data / "journal"
+    try:
+        return JournalFiles(directory, on_synced, on_failed, asyncio.get_running_loop())
+    except DirectoryInUse as error:
+        raise config.error("data", str(error)) from error
+    except OSError as error:
+        raise config.error(
+            "data",
+            f"{error.filename or directory} cannot be used: {error.strerror}; make it "
+            "writable for this user or choose another directory",
+        ) from error
+
+
+def begin_start(config: NodeConfig) -> tuple[IdentityFile, Identity]:
+    """Looks whose the data directory is, and counts this start in it.
+
+    Raises `ConfigError`, `NodeFailure` and `OSError`.
+    """
+    voters = [*config.peers] or [config.node]
+    try:
+        file = IdentityFile(config.data, config.node, voters, joins=bool(config.join))
+    except ForeignDirectory as error:
+        raise config.error(error.key, str(error)) from error
+    return file, file.begin()
+
+
+async def enter_cluster(
+    config: NodeConfig, file: IdentityFile, identity: Identity,
+    certificates: NodeCertificates | None, stop: asyncio.Event,
+) -> Identity:  # fmt: skip
+    """Has this node let into the cluster that it is to join, if that has not been done.
+
+    It asks again if it is to be reached elsewhere. Raises `ConfigError`, `NodeFailure` and
+    `OSError`; `stop` ends the wait.
+    """
+    known = dict(identity.roster)
+    if identity.joined:
+        here = config.peer_address
+        if not here:
+            raise config.error(
+                "peer", "this node has joined a cluster, which has to reach it: say where"
+            )
+        if known.get(config.node) == here:
+            return identity
+    elif not config.join:
+        return identity
+    others = [address for node, address in known.items() if node != config.node]
+    admitted = await Joining(config, identity, certificates).join([*config.join, *others], stop)
+    try:
+        return file.mark_joined(*admitted)
+    except OSError as error:
+        raise disk_failure(error, config.data) from error
+
+
+def founders(config: NodeConfig, identity: Identity, amqp_address: str) -> dict[NodeId, str]:
+    """The nodes that vote as long as the log names nobody, and this one, with their addresses."""
+    own = {config.node: config.peer_address or amqp_address}
+    return own if identity.joined else {**own, **config.peers}

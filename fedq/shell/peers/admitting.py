@@ -1,0 +1,177 @@
+"""The call by which a node joins a cluster that runs, and what is answered (docs/adr/0090).
+
+In: calls of `Join` of the Peer service, this node's map. Out: `AdmitNode`, committed, and then the
+roster; or a refusal that says what to do: UNAVAILABLE for what time cures, FAILED_PRECONDITION for
+what somebody has to change, PERMISSION_DENIED for who does not prove its name.
+
+Invariants: only a caller that has proven its name as on a stream is looked at; few of them wait at
+a time; what a caller brings is as short as a name and an address.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable
+from typing import Final, NamedTuple, NoReturn, Protocol
+
+import grpc
+import grpc.aio
+from google.protobuf.message import DecodeError
+
+from fedq.core.errors import Refused
+from fedq.core.ids import NodeId
+from fedq.core.limits import NAME_BYTES_MAX, NODES_MAX
+from fedq.core.versions import JOINING
+from fedq.node.cluster.proposals import GAVE_UP, Result
+from fedq.shell.config.values import is_wildcard, split_address
+from fedq.shell.pb import peer_pb2 as pb
+from fedq.shell.peers.calling import Context, UnprovenError, caller_of
+from fedq.shell.peers.channel import HELLO_METADATA, SERVICE
+from fedq.shell.peers.desk import PeerDesk
+from fedq.shell.peers.hello import Hello, encode_hello
+from fedq.wiring.cluster_map.map import ClusterMap
+from fedq.wiring.cluster_map.operations_members import AdmitNode
+
+JOIN_METHOD: Final = f"/{SERVICE}/Join"
+#: Callers whose node is being admitted; others are to ask again.
+_WAITING_MAX: Final = 8
+_REQUEST_BYTES_MAX: Final = 1_024
+
+logger = logging.getLogger("fedq.node")
+
+
+class Ask(Protocol):
+    """Has the map changed."""
+
+    def __call__(self, operation: AdmitNode, answer: Callable[[Result], None]) -> None:
+        """`answer` hears the result once, when every member that is up has it."""
+
+
+class _Refusal(NamedTuple):
+    sentence: str
+    #: Time alone may help.
+    passes: bool = False
+
+
+class Admitting:
+    """Answers `Join` at one node; to be added to its server for peers."""
+
+    __slots__ = ("_ask", "_desk", "_is_secure", "_map", "_waiting")
+
+    def __init__(self, desk: PeerDesk, known: ClusterMap, ask: Ask, *, is_secure: bool) -> None:
+        """`is_secure`: callers have certificates, and must be who they prove to be."""
+        self._desk = desk
+        self._map = known
+        self._ask = ask
+        self._is_secure = is_secure
+        self._waiting = 0
+
+    def add_to(self, server: grpc.aio.Server) -> None:
+        """Registers with `server`, which must not have been started yet."""
+        handler: grpc.RpcMethodHandler[bytes, bytes]
+        handler = grpc.unary_unary_rpc_method_handler(self._join)
+        generic = grpc.method_handlers_generic_handler(SERVICE, {"Join": handler})
+        server.add_generic_rpc_handlers((generic,))
+
+    async def _join(self, data: bytes, context: Context) -> bytes:
+        try:
+            hello = caller_of(context, is_secure=self._is_secure)
+        except UnprovenError as error:
+            logger.warning("refused %r at %s: %s", error.caller[:255], context.peer(), error)
+            await context.abort(grpc.StatusCode.PERMISSION_DENIED, str(error))
+        mine = self._desk.answer_to(hello)
+        await context.send_initial_metadata(((HELLO_METADATA, encode_hello(mine)),))
+        request = _decoded(data)
+        if isinstance(request, str):
+            await self._refuse(context, hello, _Refusal(request))
+        refusal = self._why_not(hello)
+        if refusal is None and self._waiting >= _WAITING_MAX:
+            refusal = _Refusal("other nodes are joining: ask again in a moment", passes=True)
+        if refusal is not None:
+            await self._refuse(context, hello, refusal)
+        self._waiting += 1
+        try:
+            result = await self._admitted(hello.node, request)
+        finally:
+            self._waiting -= 1
+        if isinstance(result, Refused):
+            await self._refuse(context, hello, _Refusal(result.text, passes=result is GAVE_UP))
+        known = self._map
+        return pb.JoinAnswer(
+            cluster=known.cluster_name,
+            roster={node: place.peer_address for node, place in known.roster.items()},
+        ).SerializeToString()
+
+    def _why_not(self, hello: Hello) -> _Refusal | None:
+        """Why a node is not to be admitted, as far as this one can tell; None: the map decides."""
+        known, node = self._map, hello.node
+        if not known.cluster_name or not known.roster:
+            version = known.cluster_version
+            if 0 < version < JOINING:
+                return _Refusal(_TOO_OLD.format(version, JOINING))
+            return _Refusal("this node has not heard of its cluster yet: ask again", passes=True)
+        if known.cluster_version < JOINING:
+            return _Refusal(_TOO_OLD.format(known.cluster_version, JOINING))
+        unfit = self._desk.unfit_to_join(hello)
+        if unfit is not None:
+            return _Refusal(unfit)
+        if node == self._desk.hello.node:
+            return _Refusal(f"this is node '{node}' of the cluster: give yours another name")
+        if node not in known.roster and node in known.voters:
+            return _Refusal(
+                f"node '{node}' was forgotten and still counts as a voter: ask again in a moment",
+                passes=True,
+            )
+        if node not in known.roster and len(known.roster) >= NODES_MAX:
+            # The map says so, too; what anybody may ask should not cost it a commit.
+            return _Refusal(f"a cluster has at most {NODES_MAX} nodes, and this one has them")
+        if node not in known.roster and hello.belongs_to:
+            return _Refusal(
+                f"node '{node}' was taken out of this cluster (`fedq cluster forget`): to come "
+                "back as a new node it needs an empty data directory"
+            )
+        return None
+
+    async def _admitted(self, node: NodeId, request: pb.JoinRequest) -> Result:
+        heard: asyncio.Future[Result] = asyncio.get_running_loop().create_future()
+
+        def answer(result: Result) -> None:
+            if not heard.done():
+                heard.set_result(result)
+
+        self._ask(AdmitNode(node, request.peer_address, request.directory), answer)
+        return await heard
+
+    async def _refuse(self, context: Context, hello: Hello, refusal: _Refusal) -> NoReturn:
+        if not refusal.passes:
+            logger.warning(
+                "refused to let %r at %s join: %s", hello.node, context.peer(), refusal.sentence
+            )
+        code = grpc.StatusCode.FAILED_PRECONDITION
+        if refusal.passes:
+            code = grpc.StatusCode.UNAVAILABLE
+        await context.abort(code, refusal.sentence)
+        raise AssertionError("a call goes on that was aborted")
+
+
+_TOO_OLD: Final = (
+    "the cluster speaks version {} of what nodes say to each other, and nodes join from version {} "
+    "on: update all of its nodes first"
+)
+
+
+def _decoded(data: bytes) -> pb.JoinRequest | str:
+    """The request, or what is wrong with it."""
+    if len(data) > _REQUEST_BYTES_MAX:
+        return f"a request of {len(data)} bytes"
+    try:
+        request = pb.JoinRequest.FromString(data)
+        host, _ = split_address(request.peer_address)
+    except (DecodeError, ValueError) as error:
+        return f"not the request of a node that joins: {error}"
+    if is_wildcard(host):
+        return f"{host} is no address others can reach; name the host in `peer.advertise`"
+    if not 1 <= len(request.directory.encode()) <= NAME_BYTES_MAX:
+        return "not the request of a node that joins: it does not say which directory it has"
+    if len(request.peer_address.encode()) > NAME_BYTES_MAX:
+        return f"an address of more than {NAME_BYTES_MAX} bytes"
+    return request
