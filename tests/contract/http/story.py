@@ -13,9 +13,9 @@ from typing import Any
 
 from tests.contract.http.shapes import Shape, shape_of
 from tests.integration.stock import Address, connect, pika
-from tests.integration.waiting import until
+from tests.integration.waiting import patient, until
 
-WITHIN_S = 30.0
+WITHIN_S = patient(30.0)
 _LOGIN = "Basic " + base64.b64encode(b"guest:guest").decode()
 _GET = {"count": 1, "ackmode": "ack_requeue_true", "encoding": "auto"}
 _PUBLISH = {
