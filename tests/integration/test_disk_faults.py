@@ -11,7 +11,7 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
-from pika.exceptions import AMQPError
+from pika.exceptions import AMQPError  # type: ignore[import-untyped]
 
 from tests.faults.power import compiler
 from tests.integration import test_long_queues as queues
