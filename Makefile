@@ -39,7 +39,8 @@ LANES := integration unit celery pure surface installed guarding sim spark
 #: What `make properties` tries: every module with properties, but for those of real nodes.
 WITH_PROPERTIES = $(shell grep -rlE '^from (hypothesis|tests.examples)' tests --include='test_*.py' | grep -vE 'integration|differential')
 #: Lanes have each other beside them: nothing that is waited for is late before three times its time.
-PYTEST = FEDQ_TEST_PATIENCE=$${FEDQ_TEST_PATIENCE:-3} $(BIN)/python -m pytest -q --lane $@
+#: (In place of the shell, which would keep it from hearing that make is ended.)
+PYTEST = exec env FEDQ_TEST_PATIENCE=$${FEDQ_TEST_PATIENCE:-3} $(SETTING) $(BIN)/python -m pytest -q --lane $@
 NOTE := $(BIN)/python -m tests.lanes note
 
 .PHONY: help setup check test unit pure properties spark integration surface celery guarding sweep installed differential sim crashes conformance attacks faults disks powercut fuzz bench load load-100k micro cost coverage repeat demo demo-celery protos format clean
@@ -78,22 +79,23 @@ test: $(SETUP_DONE) ## Everything the CI runs.
 	@$(BIN)/python -m tests.lanes forget
 	@# Neither of the two waits for the other.
 	@$(MAKE) --no-print-directory --output-sync --jobs 2 check $(COMPILED)
-	@# One that fails keeps no other from telling what fails there, too.
-	@$(MAKE) --no-print-directory --output-sync --jobs 3 --keep-going SEEDS=$(SEEDS) $(LANES); \
+	@# One that fails keeps no other from telling what fails there, too; an interrupt tells, as well.
+	@trap : INT; $(MAKE) --no-print-directory --output-sync --jobs 3 --keep-going SEEDS=$(SEEDS) $(LANES); \
 	    status=$$?; $(BIN)/python -m tests.lanes tell $(LANES); exit $$status
 
 # These lanes try a part of the examples that a property names; `make properties` tries all.
+unit: SETTING = FEDQ_TEST_EXAMPLES=$${FEDQ_TEST_EXAMPLES:-0.25}
 unit: setup ## Tests that start no processes.
-	FEDQ_TEST_EXAMPLES=$${FEDQ_TEST_EXAMPLES:-0.25} $(PYTEST) tests --ignore=tests/tidy --ignore=tests/integration \
-	    --ignore=tests/differential --ignore=tests/attacks --ignore=tests/pipeline/spark $(ARGS)
+	$(PYTEST) tests --ignore=tests/tidy --ignore=tests/integration --ignore=tests/differential \
+	    --ignore=tests/attacks --ignore=tests/pipeline/spark $(ARGS)
 
 spark: setup ## Real Spark on real nodes, where PySpark is installed: pip install '.[spark]'.
 	$(PYTEST) -p no:cacheprovider tests/pipeline/spark $(ARGS)
 
+pure: SETTING = FEDQ_PURE=1 FEDQ_TEST_EXAMPLES=$${FEDQ_TEST_EXAMPLES:-0.1}
 pure: setup ## What is compiled is tried again from its Python sources.
 	@if find fedq -name '*.so' | grep -q .; then \
-	    FEDQ_PURE=1 FEDQ_TEST_EXAMPLES=$${FEDQ_TEST_EXAMPLES:-0.1} $(PYTEST) \
-	        tests/twins tests/unit/amqp tests/unit/core tests/unit/fragments \
+	    $(PYTEST) tests/twins tests/unit/amqp tests/unit/core tests/unit/fragments \
 	        tests/unit/node tests/unit/proxy tests/scripts tests/property $(ARGS); \
 	else $(NOTE) $@ "nothing: no module is compiled here, so all lanes ran from the Python sources"; fi
 

@@ -20,6 +20,7 @@ from fedq.compiled import compiled_from_python, cython_sources
 from tests.cost.memory import KINDS, weigh
 from tests.cost.meters import ROOT, Blocks, Instructions, Unmetered, build_counter
 from tests.cost.works import WORKS, Work
+from tests.integration.waiting import patient
 
 #: "pure" forces the Python modules, "compiled" takes the hot ones compiled.
 Mode = Literal["pure", "compiled"]
@@ -36,7 +37,7 @@ REQUESTED_BYTES = "requested_bytes"
 HELD_BYTES = "held_bytes"
 #: A function below this share of its work is not worth a line.
 SHARE_MIN = 0.01
-TIMEOUT_S = 300
+TIMEOUT_S = patient(300)
 
 
 class CannotCount(Exception):

@@ -9,7 +9,7 @@ import pytest
 from tests.integration.harness import environment, serves
 from tests.integration.ports import LOOPBACK, is_free
 from tests.integration.stock import PERSISTENT, Address, connect
-from tests.integration.waiting import until
+from tests.integration.waiting import patient, until
 
 pytestmark = pytest.mark.slow
 
@@ -31,7 +31,8 @@ def test_one_command_is_enough(tmp_path: Path) -> None:
 
         def is_up() -> bool:
             assert process.poll() is None, log_path.read_text()
-            return serves(USUAL)
+            # Somebody else may have taken the port meanwhile.
+            return " ready: amqp://" in log_path.read_text() and serves(USUAL)
 
         until("the node serves on the usual port", is_up, 30)
         connection = connect(USUAL)
@@ -42,7 +43,7 @@ def test_one_command_is_enough(tmp_path: Path) -> None:
         assert channel.basic_get("first", auto_ack=True)[2] == b"hello"
         connection.close()
         process.terminate()
-        assert process.wait(15) == 0, log_path.read_text()
+        assert process.wait(patient(15)) == 0, log_path.read_text()
         assert (tmp_path / "fedq-data").is_dir()
     finally:
         if process.poll() is None:

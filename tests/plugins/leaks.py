@@ -21,9 +21,10 @@ import uvloop
 
 from fedq.shell.disk.descriptors import SPARES
 from tests.integration.ports import kept
+from tests.integration.waiting import patient
 
 #: Threads and processes that were told to end need a moment on a busy machine.
-GRACE_S: Final = 3.0
+GRACE_S: Final = patient(3.0)
 _POLL_S: Final = 0.05
 #: Where Linux shows a process's descriptors; elsewhere they are not looked at.
 DESCRIPTORS: Final = Path("/proc/self/fd")

@@ -8,8 +8,9 @@ from pathlib import Path
 from typing import NamedTuple
 
 from tests.integration.harness import ROOT, environment
+from tests.integration.waiting import patient
 
-PATIENCE_S = 60
+PATIENCE_S = patient(60)
 LEAKS = """
 import asyncio, os, subprocess, sys, threading
 import pytest
@@ -62,7 +63,7 @@ def pytest_in(folder: Path, *arguments: str) -> Run:
     done = subprocess.run(
         [sys.executable, "-m", "pytest", "-v", "-p", "no:cacheprovider", "-p",
          "tests.plugins.order", "-p", "tests.plugins.leaks", *arguments],
-        cwd=folder, env=environment() | {"PYTHONPATH": str(ROOT)},
+        cwd=folder, env=environment() | {"PYTHONPATH": str(ROOT), "FEDQ_TEST_PATIENCE": "0.5"},
         capture_output=True, text=True, timeout=PATIENCE_S, check=False,
     )  # fmt: skip
     return Run(done.returncode, done.stdout, done.stderr)

@@ -144,7 +144,7 @@ def test_a_seed_gives_the_same_history_whatever_the_hash_seed() -> None:
             cwd=HERE.parent.parent,
             capture_output=True,
             text=True,
-            timeout=120,
+            timeout=360,
             check=False,
         )
         lines = [line for line in finished.stdout.splitlines() if " digest " in line]

@@ -17,10 +17,10 @@ from hypothesis import strategies as st
 
 from tests.examples import examples
 from tests.integration.full_disk import fill, small_disk
-from tests.integration.waiting import until
+from tests.integration.waiting import patient, until
 from tests.twins import KINDS, twin
 
-DEADLINE_S = 20.0
+DEADLINE_S = patient(20.0)
 NAME = "fedq.shell.disk.group_commit"
 #: What a pipe holds by default, at most.
 PIPE_BYTES = 65_536

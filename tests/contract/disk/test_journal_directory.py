@@ -20,6 +20,7 @@ from fedq.shell.disk import journal_files
 from fedq.shell.disk.durable_files import segment_name
 from fedq.shell.disk.journal_files import DirectoryInUse, JournalFiles, count_start
 from tests.contract.disk import journal_child
+from tests.integration.waiting import patient
 from tests.unit.journal.samples import NORTH, ONE, bodies, encode_all, message
 
 WHOLE = encode_all([Enqueue(ONE, 1, 1, NORTH, 1, False, bodies("a"))])
@@ -71,7 +72,7 @@ def test_a_second_process_is_turned_away_with_the_owner_named(tmp_path: Path) ->
             [sys.executable, "-c", program, str(tmp_path)],
             capture_output=True,
             text=True,
-            timeout=30,
+            timeout=patient(30),
             check=False,
         )
         assert "DirectoryInUse" in child.stderr
@@ -210,7 +211,7 @@ def test_a_killed_process_loses_nothing_it_reported(
             reported = int(child.stdout.readline())
     finally:
         child.kill()
-        rest, _ = child.communicate(timeout=30)
+        rest, _ = child.communicate(timeout=patient(30))
     # A kill may cut the last line short.
     whole_lines = rest[: rest.rfind("\n") + 1].split()
     reported = max(reported, *map(int, whole_lines), 0)

@@ -15,11 +15,11 @@ import pytest
 from fedq.journal.segments import Chunk
 from fedq.shell.disk.journal_files import JournalFiles, SegmentFiles
 from tests.integration.full_disk import fill, small_disk
-from tests.integration.waiting import until
+from tests.integration.waiting import patient, until
 from tests.sim.disk import Disk, DiskOptions
 from tests.sim.world import SECOND, World
 
-DEADLINE_S = 10.0
+DEADLINE_S = patient(10.0)
 
 
 class Bench(Protocol):

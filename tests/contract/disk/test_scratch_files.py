@@ -12,10 +12,11 @@ import pytest
 from fedq.node.outbox import ReadWanted, ScratchPiece
 from fedq.shell.disk.scratch_files import ScratchFiles, scratch_name
 from fedq.shell.disk.segment_reader import SegmentReader
+from tests.integration.waiting import patient
 from tests.sim.disk import Disk, DiskOptions
 from tests.sim.world import SECOND, World
 
-DEADLINE_S = 10.0
+DEADLINE_S = patient(10.0)
 
 
 class Bench(Protocol):

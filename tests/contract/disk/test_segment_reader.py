@@ -13,10 +13,11 @@ from fedq.journal.segments import Chunk
 from fedq.node.outbox import ReadWanted
 from fedq.shell.disk.durable_files import segment_name
 from fedq.shell.disk.segment_reader import SegmentReader
+from tests.integration.waiting import patient
 from tests.sim.disk import Disk, DiskOptions
 from tests.sim.world import SECOND, World
 
-DEADLINE_S = 10.0
+DEADLINE_S = patient(10.0)
 SEGMENT = b"0123456789" * 1_000
 
 

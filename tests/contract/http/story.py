@@ -13,9 +13,9 @@ from typing import Any
 
 from tests.contract.http.shapes import Shape, shape_of
 from tests.integration.stock import Address, connect, pika
-from tests.integration.waiting import until
+from tests.integration.waiting import patient, until
 
-WITHIN_S = 30.0
+WITHIN_S = patient(30.0)
 _LOGIN = "Basic " + base64.b64encode(b"guest:guest").decode()
 _GET = {"count": 1, "ackmode": "ack_requeue_true", "encoding": "auto"}
 _PUBLISH = {
@@ -103,6 +103,8 @@ def prepared(port: int, amqp: Address) -> Iterator[dict[str, str]]:
         for path in ("connections", "channels", "consumers"):
             until(f"{path} are shown", partial(_shown, port, path), WITHIN_S)
         until("messages are counted", lambda: _is_counted(port), WITHIN_S)
+        # A node looks at its disk now and then, and says nothing of it before.
+        until("the disk is measured", lambda: "disk_free" in _shown(port, "nodes")[0], WITHIN_S)
         (connected,), (opened,) = _shown(port, "connections"), _shown(port, "channels")
         yield {"connection": connected["name"], "channel": opened["name"]}
     finally:

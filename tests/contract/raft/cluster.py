@@ -15,6 +15,7 @@ from fedq.shell.raft.journal import RaftJournal
 from fedq.shell.raft.log import RaftLog, RaftTiming
 from fedq.shell.raft.storage import JOURNAL_NAME
 from fedq.shell.raft.voters import VoterSet
+from tests.integration.waiting import patient
 
 FAST = RaftTiming(
     election_min_ms=150,
@@ -24,7 +25,7 @@ FAST = RaftTiming(
     leader_lost_ms=60,
     tick_ms=15,
 )
-DEADLINE_S = 10.0
+DEADLINE_S = patient(10.0)
 
 
 class Machine:

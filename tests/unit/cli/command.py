@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 from typer.testing import CliRunner
 
 from fedq.cli.commands import app
+from tests.integration.waiting import patient
 
 
 class Outcome(NamedTuple):
@@ -41,7 +42,7 @@ def fedq_alone(*arguments: str) -> Outcome:
     """Runs a command as a process, with which all ends that gRPC would still try for a while."""
     done = subprocess.run(
         [sys.executable, "-m", "fedq", *arguments],
-        capture_output=True, text=True, timeout=60, check=False,
+        capture_output=True, text=True, timeout=patient(60), check=False,
     )  # fmt: skip
     return Outcome(done.returncode, done.stdout, done.stderr)
 

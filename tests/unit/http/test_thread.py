@@ -18,11 +18,11 @@ from fedq.http.serving.connection import ServedConnection
 from fedq.http.serving.doorkeeper import Doorkeeper
 from fedq.http.serving.exchange import Answer, Request, json_answer
 from fedq.http.serving.thread import HttpThread, Port
-from tests.integration.waiting import until
+from tests.integration.waiting import patient, until
 
 #: What a connection may take, where a test waits for its end.
 SHORT_S = 0.5
-PATIENCE_S = 20.0
+PATIENCE_S = patient(20.0)
 LARGE = b"x" * (32 * 1024 * 1024)
 
 

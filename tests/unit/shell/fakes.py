@@ -19,10 +19,11 @@ from fedq.shell.disk.descriptors import Spares
 from fedq.shell.turn import Effects
 from fedq.wiring.cluster_map.map import ClusterMap, ReadMap
 from fedq.wiring.cluster_map.snapshot import Frozen
+from tests.integration.waiting import patient
 
 T = TypeVar("T")
 #: No test here takes longer, unless something hangs.
-PATIENCE_S = 20.0
+PATIENCE_S = patient(20.0)
 
 
 def run(coroutine: Coroutine[Any, Any, T]) -> T:

@@ -8,6 +8,8 @@ from types import ModuleType
 
 import pytest
 
+from tests.integration.waiting import patient
+
 ROOT = Path(__file__).resolve().parents[3]
 SCRIPT = ROOT / "scripts" / "generate_protos.py"
 
@@ -36,7 +38,10 @@ def generator() -> ModuleType:
 
 def test_the_committed_code_is_up_to_date() -> None:
     done = subprocess.run(
-        [sys.executable, str(SCRIPT), "--check"], capture_output=True, text=True, timeout=60
+        [sys.executable, str(SCRIPT), "--check"],
+        capture_output=True,
+        text=True,
+        timeout=patient(60),
     )
     assert done.returncode == 0, done.stderr
 
