@@ -250,15 +250,15 @@ class RpcUser(Journey):
         super().on_start()
         self.name = f"reply-{secrets.token_hex(8)}"
         self.calls = 0
+        # Before anybody calls, whoever comes first.
+        self.client.call(m.QueueDeclare(RPC_QUEUE), m.QueueDeclareOk)
         self.client.call(m.QueueDeclare(self.name, exclusive=True), m.QueueDeclareOk)
         self.client.call(m.BasicConsume(self.name, "journey", no_ack=True), m.BasicConsumeOk)
-        self.client.call(m.ConfirmSelect(), m.ConfirmSelectOk)
         self.server = gevent.spawn(self.serve)
 
     def serve(self) -> None:
         """Answers whoever calls, until the user stops."""
         with self.connect() as client:
-            client.call(m.QueueDeclare(RPC_QUEUE), m.QueueDeclareOk)
             client.call(m.BasicConsume(RPC_QUEUE, "server", no_ack=True), m.BasicConsumeOk)
             while True:
                 message = client.delivery()
