@@ -73,7 +73,7 @@ def _take(page: Page, port: int, cluster: Cluster) -> None:
     page.driver.save_screenshot(str(TARGET / "web-queue.png"))
     cluster.kill("c")
     page.go("Overview")
-    page.reads("What is wrong")
+    page.reads("c is down")
     page.driver.save_screenshot(str(TARGET / "web-trouble.png"))
 
 

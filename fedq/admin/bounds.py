@@ -10,6 +10,8 @@ CHANGE_MS: Final = 15_000
 MERGE_MS: Final = 100
 QUEUES_PER_PAGE_DEFAULT: Final = 100
 QUEUES_PER_PAGE_MAX: Final = 500
+#: Fragments that a status looks at between two turns of the node: some 3 us each.
+FRAGMENTS_PER_TURN: Final = 1_000
 CONNECTIONS_DEFAULT: Final = 100
 CONNECTIONS_MAX: Final = 1_000
 #: What an operator may have clients hear, beside the reply code's name.

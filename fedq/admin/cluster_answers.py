@@ -4,9 +4,11 @@ Inputs: an overview, requests, the time a call may take. Outputs: replies, or Ad
 others are asked the map may change; each answer is put together from the map as it was read last.
 """
 
+import asyncio
 from collections.abc import Sequence
 
 from fedq.admin import messages
+from fedq.admin.bounds import FRAGMENTS_PER_TURN
 from fedq.admin.local_answers import connection_limit, local_connections, local_fragments
 from fedq.admin.members import OtherMembers
 from fedq.admin.merge import LocalAnswer, QueueMerger, read_answer
@@ -14,7 +16,13 @@ from fedq.admin.paging import select, vhost_of
 from fedq.admin.problems import find_problems, names, stale_sentence
 from fedq.admin.refusal import invalid, not_found, unavailable
 from fedq.core.ids import NodeId, QueueKey
-from fedq.node.views.overview_types import MemberOverview, MemberState, Overview, QueueOverview
+from fedq.node.views.overview_types import (
+    ClusterOverview,
+    MemberOverview,
+    MemberState,
+    Overview,
+    QueueOverview,
+)
 from fedq.shell.pb import admin_pb2 as pb
 from fedq.shell.turn_times import TurnTimes
 
@@ -36,7 +44,8 @@ class ClusterAnswers:
     async def status(self, timeout_s: float) -> pb.ClusterStatusReply:
         """The cluster at a glance, and what is wrong with it."""
         members = await self.members(timeout_s)
-        node, cluster = self._overview.node(), self._overview.cluster()
+        cluster = await self.cluster()
+        node = self._overview.node()
         for member in members:
             member.leads = cluster.leads.get(NodeId(member.node), 0)
             member.copies = cluster.copies.get(NodeId(member.node), 0)
@@ -54,6 +63,14 @@ class ClusterAnswers:
             awaited=map(messages.awaited, cluster.awaited),
             moves=cluster.moves,
         )
+
+    async def cluster(self) -> ClusterOverview:
+        """Members and totals; turns of the node come between some fragments and the next."""
+        tally, fragments = self._overview.cluster_tally(), self._overview.fragment_ids()
+        for start in range(0, len(fragments), FRAGMENTS_PER_TURN):
+            tally.add(fragments[start : start + FRAGMENTS_PER_TURN])
+            await asyncio.sleep(0)
+        return tally.found()
 
     async def members(self, timeout_s: float) -> list[pb.Member]:
         """Every member with what it says of itself."""

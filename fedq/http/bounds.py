@@ -42,6 +42,8 @@ HTTP_CHANGES_MAX: Final = 2
 #: How long sums of messages stand: so long at least, and in proportion to what they took.
 HTTP_TOTALS_FRESH_S: Final = 1.0
 HTTP_TOTALS_FRESH_TIMES: Final = 3
+#: How long the status stands at least: it walks over all fragments.
+HTTP_STATUS_FRESH_S: Final = 4.0
 #: Objects of a kind on the page of metrics by object.
 METRIC_OBJECTS_MAX: Final = 20_000
 #: How long a page of metrics stands: so long at least, and in proportion to what it took.

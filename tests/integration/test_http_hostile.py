@@ -152,6 +152,16 @@ ODD: tuple[tuple[str, str, bytes], ...] = (
     ("DELETE", "/api/connections/a.1.99", b""),
     ("DELETE", "/api/connections/x", b""),
     ("DELETE", "/api/users/none", b""),
+    ("POST", "/api/definitions", b"[]"),
+    ("POST", "/api/definitions", b'{"queues":' + b"[" * 5_000 + b"]" * 5_000 + b"}"),
+    ("POST", "/api/definitions", b'{"queues":[{"vhost":"/","name":"q","arguments":%s}]}' % DEEP),
+    ("POST", "/api/definitions", b'{"queues":[{"vhost":"/","name":"%s"}]}' % (b"n" * 300)),
+    ("POST", "/api/definitions", b'{"users":[{"name":"u","password_hash":"x"}]}'),
+    ("POST", "/api/definitions", b'{"vhosts":[{"name":"' + b"v" * 300 + b'"}]}'),
+    ("POST", "/api/definitions", b" " * (1 << 21)),
+    ("POST", "/api/definitions/none", b"{}"),
+    ("POST", "/page/app.js", b""),
+    ("DELETE", "/", b""),
     ("GET", "/api/queues/%2F/%00", b""),
     ("GET", "/api/queues?sort=a.b.c&columns=a.b,a&page=1&name=%00&use_regex=true", b""),
 )
@@ -166,6 +176,9 @@ def test_clumsy_requests_are_refused_and_hurt_nobody(node: Node) -> None:
     assert all(status < 500 for status, _ in statuses)
     assert channel.queue_declare("still-here").method.queue == "still-here"
     connection.close()
+    assert node.ask("GET", "/api/queues/%2F?columns=name")[1] == b'[{"name":"still-here"}]'
+    for path in ("/page/..%2ffiles.py", "/page/%2e%2e/files.py", "/page/app.js%0d%0ax-evil:1"):
+        assert node.ask("GET", path)[0] == 404
     log = node.cluster.nodes["a"].log()
     assert "a request over HTTP failed" not in log
     assert "Traceback" not in log

@@ -1,7 +1,12 @@
 """The table of metrics in the documents is the code's, and names keep Prometheus's rules."""
 
 import importlib.util
+import json
 import re
+from collections.abc import Iterator
+from typing import Any
+
+import yaml
 
 from fedq.http.metrics import table
 from fedq.http.metrics.table import Kind
@@ -9,6 +14,9 @@ from tests.tidy.sources import ROOT, report
 
 SCRIPT = ROOT / "scripts" / "write_metrics.py"
 NAME = re.compile(r"(rabbitmq|fedq)(_[a-z]+)+")
+#: What a rule or a panel names: metrics begin so.
+NAMED = re.compile(r"\b(?:rabbitmq|fedq)_[a-z_]+")
+DEPLOY = ROOT / "deploy"
 
 
 def test_the_document_has_the_metrics_of_today() -> None:
@@ -37,3 +45,29 @@ def test_names_say_their_kind_and_come_once() -> None:
         if not metric.name.startswith(prefix)
     ]
     assert not problems, report(problems)
+
+
+def expressions() -> Iterator[tuple[str, str]]:
+    """What alert rules and panels of the dashboard ask Prometheus for, with their titles."""
+    groups = yaml.safe_load((DEPLOY / "prometheus-alerts.yaml").read_text("utf-8"))["groups"]
+    for rule in (rule for group in groups for rule in group["rules"]):
+        assert rule["annotations"]["what_to_do"], rule["alert"]
+        yield rule["alert"], rule["expr"]
+    dashboard: Any = json.loads((DEPLOY / "grafana-dashboard.json").read_text("utf-8"))
+    for panel in dashboard["panels"]:
+        for target in panel["targets"]:
+            yield panel["title"], target["expr"]
+
+
+def test_rules_and_dashboard_ask_for_metrics_that_are_there() -> None:
+    known = {each.name for each in table.METRICS} | {each.name for each in table.LABELLED}
+    known |= {f"{table.TURNS}{part}" for part in ("_bucket", "_sum", "_count")}
+    problems = [
+        f"{title}: there is no metric {name}"
+        for title, text in expressions()
+        for name in NAMED.findall(text)
+        if name not in known
+    ]
+    problems += [title for title, text in expressions() if text.count("(") != text.count(")")]
+    assert not problems, report(problems)
+    assert sum(1 for _ in expressions()) > 30

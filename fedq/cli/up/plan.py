@@ -32,6 +32,9 @@ from fedq.shell.config import certificates
 from fedq.shell.config.values import (
     DEFAULT_ADMIN_PORT,
     DEFAULT_AMQP_PORT,
+    DEFAULT_HTTP_PORT,
+    DEFAULT_METRICS_PORT,
+    Listener,
     NodeConfig,
     is_loopback,
     is_wildcard,
@@ -56,6 +59,8 @@ class PlannedNode:
     name: NodeId
     #: As a client on this machine writes it.
     amqp_url: str
+    #: Of its web page and HTTP API; "": it has none.
+    http_url: str
     #: "host:port" of its admin service.
     admin: str
     config: Path
@@ -73,11 +78,16 @@ class Plan:
     nodes: tuple[PlannedNode, ...]
 
 
-def open_plan(directory: Path, count: int | None, amqp_port: int | None) -> Plan:
-    """The cluster in the directory, made first if there is none. Raises `CommandError`."""
+def open_plan(
+    directory: Path, count: int | None, amqp_port: int | None, *, has_http: bool = False
+) -> Plan:
+    """The cluster in the directory, made first if there is none. Raises `CommandError`.
+
+    `has_http`: a new one has the HTTP API with its page, and metrics, on each node.
+    """
     files = sorted(directory.glob(f"*/{CONFIG_NAME}"))
     if not files:
-        _make(directory, count or NODES_DEFAULT, amqp_port)
+        _make(directory, count or NODES_DEFAULT, amqp_port, has_http)
         files = sorted(directory.glob(f"*/{CONFIG_NAME}"))
     elif count is not None and count != len(files):
         raise CommandError(
@@ -91,7 +101,14 @@ def open_plan(directory: Path, count: int | None, amqp_port: int | None) -> Plan
             f"its {CONFIG_NAME} files",
             USAGE,
         )
-    return Plan(directory, tuple(_planned(file, load_configuration(file)) for file in files))
+    plan = Plan(directory, tuple(_planned(file, load_configuration(file)) for file in files))
+    if has_http and not all(node.http_url for node in plan.nodes):
+        raise CommandError(
+            f"{directory} holds a cluster, which keeps its ports; leave --http out, or add "
+            f"`http: {{}}` to its {CONFIG_NAME} files",
+            USAGE,
+        )
+    return plan
 
 
 def check_ports(plan: Plan) -> None:
@@ -122,16 +139,24 @@ def _planned(file: Path, config: NodeConfig) -> PlannedNode:
     if any(port == 0 for _, port in places):
         raise CommandError(f"{file}: port 0 could be any port; write the one to use", USAGE)
     first = config.amqp[0]
-    place = join_address(HOST if is_wildcard(first.host) else first.host, first.port)
+    place, page = _place_of(first), ""
+    if config.http is not None:
+        page = f"{'https' if config.http.tls else 'http'}://{_place_of(config.http)}/"
     return PlannedNode(
         name=config.node,
         amqp_url=f"{'amqps' if first.tls else 'amqp'}://{place}",
+        http_url=page,
         admin=admin_address(config),
         config=file,
         data=config.data,
         log=file.parent / "node.log",
         places=places,
     )
+
+
+def _place_of(listener: Listener) -> str:
+    """Where a client on this machine reaches it."""
+    return join_address(HOST if is_wildcard(listener.host) else listener.host, listener.port)
 
 
 @contextmanager
@@ -153,7 +178,7 @@ def locked(directory: Path) -> Iterator[None]:
 # --- a new cluster --------------------------------------------------------------------------------
 
 
-def _make(directory: Path, count: int, amqp_port: int | None) -> None:
+def _make(directory: Path, count: int, amqp_port: int | None, has_http: bool) -> None:
     """Writes a new cluster beside the directory, then moves it into its place in one step."""
     assert 1 <= count <= VOTERS_MAX
     parent = directory.absolute().parent
@@ -163,7 +188,7 @@ def _make(directory: Path, count: int, amqp_port: int | None) -> None:
     except OSError as error:
         raise CommandError(f"{directory} cannot be made: {error.strerror}", USAGE) from error
     try:
-        _write_cluster(new, count, amqp_port)
+        _write_cluster(new, count, amqp_port, has_http)
         # Replaces a directory that is empty, and no other.
         new.rename(directory)
     except OSError as error:
@@ -178,7 +203,7 @@ def _make(directory: Path, count: int, amqp_port: int | None) -> None:
         shutil.rmtree(new, ignore_errors=True)
 
 
-def _write_cluster(directory: Path, count: int, amqp_port: int | None) -> None:
+def _write_cluster(directory: Path, count: int, amqp_port: int | None, has_http: bool) -> None:
     names = [NodeId(f"n{number}") for number in range(1, count + 1)]
     taken: dict[int, None] = {}
     amqp = _ports(DEFAULT_AMQP_PORT, count, taken) if amqp_port is None else (
@@ -186,25 +211,32 @@ def _write_cluster(directory: Path, count: int, amqp_port: int | None) -> None:
     )  # fmt: skip
     admin = _ports(DEFAULT_ADMIN_PORT, count, taken)
     peer = _ports(PEER_PORT, count, taken)
+    more: list[dict[str, object]] = [{} for _ in names]
+    if has_http:
+        for key, first in (("http", DEFAULT_HTTP_PORT), ("metrics", DEFAULT_METRICS_PORT)):
+            for own_keys, port in zip(more, _ports(first, count, taken), strict=True):
+                own_keys[key] = {"host": HOST, "port": port}
     peers = {name: join_address(HOST, port) for name, port in zip(names, peer, strict=True)}
     if count > 1:
         _make_certificates(directory / "certs", names)
     for index, name in enumerate(names):
         own = directory / name
         own.mkdir()
-        text = _configuration(name, amqp[index], admin[index], peers)
+        text = _configuration(name, amqp[index], admin[index], peers, more[index])
         (own / CONFIG_NAME).write_text(text, "utf-8")
 
 
 def _configuration(
-    name: NodeId, amqp_port: int, admin_port: int, peers: Mapping[NodeId, str]
-) -> str:
-    """The text of a `node.yaml`."""
+    name: NodeId, amqp_port: int, admin_port: int, peers: Mapping[NodeId, str],
+    more: Mapping[str, object],
+) -> str:  # fmt: skip
+    """The text of a `node.yaml`; `more` stands in it, too."""
     values: dict[str, object] = {
         "node": str(name),
         "data": "data",
         "amqp": {"listen": [{"host": HOST, "port": amqp_port}]},
         "admin": {"host": HOST, "port": admin_port},
+        **more,
     }
     if len(peers) > 1:
         # They share the machine.

@@ -67,6 +67,14 @@ def start_cluster(
             show_default=False,
         ),
     ] = None,
+    http: Annotated[
+        bool,
+        typer.Option(
+            "--http",
+            help="Serve a web page, RabbitMQ's HTTP API and metrics on each node: free ports from "
+            "15672 and 15691.",
+        ),
+    ] = False,
     restart: Annotated[
         bool, typer.Option("--restart", help="Start a node again when it ended by itself.")
     ] = False,
@@ -74,7 +82,7 @@ def start_cluster(
 ) -> None:
     """Start a cluster on this machine and show what happens to it, until Ctrl-C."""
     with _place(data) as directory:
-        plan = open_plan(directory, nodes, amqp_port)
+        plan = open_plan(directory, nodes, amqp_port, has_http=http)
         with locked(plan.directory):
             check_ports(plan)
             with _screen(plan, json) as screen:

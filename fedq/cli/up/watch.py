@@ -183,7 +183,8 @@ def _node_events(plan: Sequence[PlannedNode], before: Picture, after: Picture) -
         old, new = before.nodes.get(node.name), after.nodes.get(node.name)
         was_serving = old is not None and old.is_serving
         if new is not None and new.is_serving and not was_serving:
-            yield Event("ready", f"{node.name} is ready: {node.amqp_url}", node.name, node.amqp_url)
+            places = " and ".join(filter(None, (node.amqp_url, node.http_url)))
+            yield Event("ready", f"{node.name} is ready: {places}", node.name, node.amqp_url)
         elif was_serving and new is not None and not new.is_serving:
             yield Event(
                 "fenced", f"{node.name} has no contact with the majority: it serves nobody",

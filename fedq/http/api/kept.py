@@ -16,10 +16,14 @@ Result = TypeVar("Result")
 class Kept(Generic[Result]):
     """One such answer. Belongs to one event loop."""
 
-    __slots__ = ("_found", "_loop", "_question", "_under_way", "_until_s")
+    __slots__ = ("_found", "_fresh_s", "_loop", "_question", "_under_way", "_until_s")
 
-    def __init__(self, question: Callable[[], Awaitable[Result]]) -> None:
+    def __init__(
+        self, question: Callable[[], Awaitable[Result]], fresh_s: float = HTTP_TOTALS_FRESH_S
+    ) -> None:
+        """`fresh_s`: how long an answer stands at least."""
         self._question = question
+        self._fresh_s = fresh_s
         self._loop = asyncio.get_running_loop()
         self._found: Result | None = None
         self._until_s = float("-inf")
@@ -43,5 +47,5 @@ class Kept(Generic[Result]):
         ended_s = self._loop.time()
         self._found = found
         took_s = ended_s - began_s
-        self._until_s = ended_s + max(HTTP_TOTALS_FRESH_S, HTTP_TOTALS_FRESH_TIMES * took_s)
+        self._until_s = ended_s + max(self._fresh_s, HTTP_TOTALS_FRESH_TIMES * took_s)
         return found

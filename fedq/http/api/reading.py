@@ -403,7 +403,7 @@ async def health_quorum_critical(call: Call) -> Answer:
     up = sum(member.state is MemberState.UP for member in members)
     if up - 1 < len(members) // 2 + 1:
         return _failed("without this node there is no majority", queues=[])
-    alone = await call.node.look(call.served.overview.cluster)
+    alone = await call.ask(call.served.answers.cluster.cluster)
     own, _ = await call.node.look(call.served.overview.process)
     if own in dict(alone.alone):
         return _failed("this node has the only copy in sync of some queues", queues=[])

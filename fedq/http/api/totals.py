@@ -11,7 +11,7 @@ from typing import Final
 from fedq.admin.cluster_answers import ClusterAnswers
 from fedq.core.ids import QueueKey
 from fedq.http.api.kept import Kept
-from fedq.http.bounds import HTTP_QUEUES_AT_ONCE
+from fedq.http.bounds import HTTP_QUEUES_AT_ONCE, HTTP_STATUS_FRESH_S
 from fedq.http.questions import NodeLoop
 from fedq.http.serving.exchange import Row
 from fedq.node.views.overview_types import Overview
@@ -43,7 +43,7 @@ class Totals:
         self._overview = overview
         self._cluster = cluster
         #: The cluster at a glance, with what is wrong.
-        self.status = Kept(lambda: node.ask(lambda: cluster.status(ASK_S)))
+        self.status = Kept(lambda: node.ask(lambda: cluster.status(ASK_S)), HTTP_STATUS_FRESH_S)
         #: Of each virtual host that has queues: a column for each sum that is known.
         self.sums = Kept(self._gather)
 

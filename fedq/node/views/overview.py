@@ -11,22 +11,19 @@ from fedq.node.clients.memory import held_bytes
 from fedq.node.node import Node
 from fedq.node.records.state import NodeState
 from fedq.node.records.troubles import troubles
-from fedq.node.records.unserved import AwaitedTally
 from fedq.node.streams.serving import base_of
 from fedq.node.views import client_lists, queue_storage
 from fedq.node.views.alarm_view import alarms_of
+from fedq.node.views.cluster_tally import ClusterTally, members_of
 from fedq.node.views.overview_types import (
     ChannelOverview,
     ClientPage,
     ClientPlace,
-    ClusterOverview,
     ConnectionOverview,
     ConsumerOverview,
     FragmentOverview,
     LocalFragment,
     MemberOverview,
-    MemberRole,
-    MemberState,
     NamedReaderOverview,
     NodeOverview,
     QueueOverview,
@@ -95,81 +92,17 @@ class NodeView:
         """The node's name, and which of its processes this is."""
         return self._state.me, self._state.settings.incarnation
 
-    def cluster(self) -> ClusterOverview:
-        """The cluster: members and totals."""
-        state = self._state
-        unavailable = short = 0
-        alone: dict[NodeId, int] = {}
-        leads: dict[NodeId, int] = {}
-        copies: dict[NodeId, int] = {}
-        members, tally = self.members(), AwaitedTally(state)
-        for info in state.map.fragments.values():
-            leads[info.primary] = leads.get(info.primary, 0) + 1
-            for node in info.copies:
-                copies[node] = copies.get(node, 0) + 1
-            hot = state.map.hot_copies(info)
-            wanted = min(state.map.queues[info.queue].replicas, len(state.map.up_zones()))
-            if info.primary not in hot:
-                unavailable += 1
-                tally.add(info.id)
-            elif len(hot) < wanted:
-                short += 1
-            in_sync = info.in_sync
-            if len(in_sync) == 1 < min(state.map.queues[info.queue].replicas, len(members)):
-                only = next(iter(in_sync))
-                alone[only] = alone.get(only, 0) + 1
-        return ClusterOverview(
-            era=state.map.era_number,
-            members=members,
-            queues=len(state.map.queues),
-            fragments=len(state.map.fragments),
-            fragments_unavailable=unavailable,
-            fragments_short=short,
-            alone=tuple(sorted(alone.items())),
-            awaited=tally.found(),
-            moves=len(state.map.moves),
-            leads=leads,
-            copies=copies,
-        )
+    def fragment_ids(self) -> list[FragmentId]:
+        """All fragments of the map, in any order."""
+        return list(self._state.map.fragments)
+
+    def cluster_tally(self) -> ClusterTally:
+        """Totals of the cluster, to be put together over some fragments at a time."""
+        return ClusterTally(self._state)
 
     def members(self) -> tuple[MemberOverview, ...]:
         """All members without totals, ordered by node."""
-        state = self._state
-        members = []
-        places = {node: place.peer_address for node, place in state.map.roster.items()}
-        places = places or state.settings.peers
-        for node in sorted({**places, **state.map.members}):
-            known = state.map.members.get(node)
-            role = self._role(node)
-            if known is None:
-                address = places[node]
-                members.append(
-                    MemberOverview(
-                        node, MemberState.ABSENT, Incarnation(0), "", address, "", None, role
-                    )
-                )
-                continue
-            members.append(
-                MemberOverview(
-                    node,
-                    MemberState.UP if known.up else MemberState.DOWN,
-                    known.incarnation,
-                    known.zone,
-                    known.peer_address,
-                    known.amqp_address,
-                    state.map.drained.get(node),
-                    role,
-                )
-            )
-        return tuple(members)
-
-    def _role(self, node: NodeId) -> MemberRole:
-        state = self._state
-        place = state.map.roster.get(node)
-        if node in state.voters:
-            return MemberRole.VOTER
-        is_up = node in state.map.members
-        return MemberRole.OBSERVER if place and not place.votes and is_up else MemberRole.JOINING
+        return members_of(self._state)
 
     def queue_keys(self) -> list[QueueKey]:
         """All shared queues, in order."""

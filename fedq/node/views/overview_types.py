@@ -8,10 +8,10 @@ Invariants:
 * what the cluster map says (members, queues, fragments) is the asked node's own copy, at
   `NodeOverview.map_version`; what only a primary knows is in `LocalFragment`;
 * reading one item costs time in proportion to that item, never to the whole map, except
-  `queue_keys` and `cluster`, which walk over the queues once without building anything per queue.
+  `queue_keys`, which walks over the queues once, and copies of names and numbers.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import Generic, NamedTuple, Protocol, TypeVar
@@ -298,6 +298,16 @@ class ClientPage(NamedTuple, Generic[Item]):
     next_place: ClientPlace | None
 
 
+class TallyOverview(Protocol):
+    """The cluster's totals, put together over some fragments at a time."""
+
+    def add(self, fragments: Iterable[FragmentId]) -> None:
+        """Adds those of some fragments that are still there."""
+
+    def found(self) -> ClusterOverview:
+        """The cluster as it is, with the totals of what was added."""
+
+
 class Overview(Protocol):
     """A cheap view on a living node: each method reads the present state."""
 
@@ -307,8 +317,11 @@ class Overview(Protocol):
     def process(self) -> tuple[NodeId, Incarnation]:
         """The node's name, and which of its processes this is."""
 
-    def cluster(self) -> ClusterOverview:
-        """The cluster: members and totals."""
+    def fragment_ids(self) -> list[FragmentId]:
+        """All fragments of the map, in any order: a copy of their numbers."""
+
+    def cluster_tally(self) -> TallyOverview:
+        """The cluster's members and totals, to be put together over some fragments at a time."""
 
     def members(self) -> Sequence[MemberOverview]:
         """All members without totals, ordered by node."""

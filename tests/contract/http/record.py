@@ -15,9 +15,10 @@ from typing import Any
 
 from tests.contract.http.rabbit import ManagedRabbit
 from tests.contract.http.shapes import lacking
-from tests.contract.http.story import told
+from tests.contract.http.story import ask, told
 from tests.integration.harness import Cluster
 from tests.integration.ports import free_ports
+from tests.integration.waiting import until
 
 HERE = Path(__file__).parent
 RECORDED = HERE / "rabbitmq-3.10.json"
@@ -37,6 +38,8 @@ def of_fedq(directory: Path) -> dict[str, tuple[int, Any]]:
     with (cluster.nodes["a"].directory / "node.yaml").open("a") as settings:
         settings.write(f"http:\n  port: {port}\n")
     with cluster:
+        # A node that has just begun has not looked at its disk yet.
+        until("the disk is looked at", lambda: "disk_free" in ask(port, "GET", "nodes")[1][0], 20)
         return told(port, cluster.nodes["a"].amqp)
 
 

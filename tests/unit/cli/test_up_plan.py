@@ -41,6 +41,21 @@ def test_a_new_cluster_is_three_nodes_that_know_and_can_prove_each_other(tmp_pat
     assert all(is_free(port) for _, port in places)
 
 
+def test_a_new_cluster_has_a_page_and_metrics_if_it_is_to(tmp_path: Path) -> None:
+    plan = open_plan(tmp_path / "data", 2, None, has_http=True)
+    for node in plan.nodes:
+        config = config_file.load(node.config)
+        assert config.http is not None
+        assert config.metrics is not None
+        assert node.http_url == f"http://127.0.0.1:{config.http.port}/"
+    assert len({place for node in plan.nodes for place in node.places}) == 10
+    assert open_plan(tmp_path / "data", None, None, has_http=True) == plan
+    (other,) = open_plan(tmp_path / "other", 1, None).nodes
+    assert other.http_url == ""
+    with pytest.raises(CommandError, match="leave --http out"):
+        open_plan(tmp_path / "other", None, None, has_http=True)
+
+
 def test_the_next_run_finds_the_same_cluster(tmp_path: Path) -> None:
     first = open_plan(tmp_path / "data", 2, None)
     assert open_plan(tmp_path / "data", None, None) == first

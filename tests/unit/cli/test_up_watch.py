@@ -23,8 +23,9 @@ FENCED = NodePicture(False, "looking", 5, 0)
 
 def planned(name: str, admin: str = "127.0.0.1:1") -> PlannedNode:
     return PlannedNode(
-        NodeId(name), f"amqp://{name}", admin, Path("node.yaml"), Path("data"), Path("node.log"), ()
-    )
+        NodeId(name), f"amqp://{name}", "", admin, Path("node.yaml"), Path("data"),
+        Path("node.log"), (),
+    )  # fmt: skip
 
 
 PLAN = [planned(name) for name in ("n1", "n2", "n3")]

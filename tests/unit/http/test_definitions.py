@@ -1,5 +1,6 @@
 """What a file of definitions asks for: what is made, what is wrong, what differs."""
 
+import asyncio
 import json
 from typing import Any
 
@@ -23,11 +24,11 @@ RECORD = make_record("geheim", b"0" * 16)
 
 def planned(vhost: str | None = None, **said: Any) -> Plan:
     """The plan of a file."""
-    return plan_of(said, vhost, KNOWN)
+    return asyncio.run(plan_of(said, vhost, KNOWN))
 
 
 def test_rabbitmqs_export_is_refused_for_its_users_alone() -> None:
-    plan = plan_of(json.loads(ALL.read_text("utf-8")), None, KNOWN)
+    plan = asyncio.run(plan_of(json.loads(ALL.read_text("utf-8")), None, KNOWN))
     assert [each.partition(": ")[0] for each in plan.wrong] == [
         "users, 'eve'", "users, 'app'", "permissions, 'app'",
     ]  # fmt: skip
@@ -40,7 +41,7 @@ def test_with_passwords_it_is_taken_and_what_is_left_out_is_said() -> None:
     for user in said["users"]:
         if user["name"] != "guest":
             user["password"] = "geheim"
-    plan = plan_of(said, None, KNOWN)
+    plan = asyncio.run(plan_of(said, None, KNOWN))
     assert not plan.wrong
     assert plan.vhosts == ["shop"]
     assert {each.name: (each.tags, dict(each.limits)) for each in plan.users} == {
@@ -57,7 +58,7 @@ def test_with_passwords_it_is_taken_and_what_is_left_out_is_said() -> None:
 
 
 def test_a_virtual_hosts_export_goes_into_another_one() -> None:
-    plan = plan_of(json.loads(ONE.read_text("utf-8")), "here", KNOWN)
+    plan = asyncio.run(plan_of(json.loads(ONE.read_text("utf-8")), "here", KNOWN))
     assert not plan.wrong
     assert set(plan.topology()) == {"here"}
 
@@ -112,6 +113,30 @@ def test_what_is_wrong_is_said(said: dict[str, Any], text: str) -> None:
     plan = planned(**said)
     assert len(plan.wrong) == 1, plan.wrong
     assert text in plan.wrong[0]
+
+
+def test_a_file_that_is_all_wrong_is_not_read_to_its_end() -> None:
+    plan = planned(queues=[7] * 100_000)
+    assert len(plan.wrong) == 1_001
+    assert plan.wrong[-1] == "and more, which were not looked at"
+
+
+def test_what_is_there_twice_has_to_be_the_same() -> None:
+    assert not planned(queues=[QUEUE, QUEUE]).wrong
+    assert "twice" in planned(queues=[QUEUE, QUEUE | {"auto_delete": True}]).wrong[0]
+
+
+def test_others_go_on_while_a_long_file_is_read() -> None:
+    async def ticks() -> int:
+        said = {"queues": [QUEUE | {"name": f"q{number}"} for number in range(2_000)]}
+        task = asyncio.ensure_future(plan_of(said, None, KNOWN))
+        count = 0
+        while not task.done():
+            count += 1
+            await asyncio.sleep(0)
+        return count
+
+    assert asyncio.run(ticks()) >= 100
 
 
 def test_a_file_for_one_virtual_host_brings_no_users() -> None:

@@ -54,7 +54,7 @@ async def _import(call: Call, vhost: str | None) -> Answer:
     data = await call.request.body(HTTP_BODY_BYTES_MAX)
     async with call.brokers.long_tables, call.brokers.imports:
         said = table_of(data)
-        plan = plan_of(said, vhost, await _known(call, queue_keys(said, vhost)))
+        plan = await plan_of(said, vhost, await _known(call, queue_keys(said, vhost)))
         if plan.wrong:
             raise HttpRefusal(400, "bad_request", _together("nothing was imported", plan.wrong))
         if plan.topology():
@@ -64,7 +64,7 @@ async def _import(call: Call, vhost: str | None) -> Answer:
         await asyncio.shield(asyncio.ensure_future(_carry_out(call, plan)))
     if not plan.differs:
         return DONE
-    return json_answer({"imported": True, "differs": plan.differs[: _TOLD * 10]})
+    return json_answer({"imported": True, "differs": plan.differs})
 
 
 def _together(first: str, sentences: Sequence[str]) -> str:

@@ -2,11 +2,12 @@
 
 Inputs: a table in RabbitMQ's form, and what is here by now (`Known`). Output: a `Plan` with what is
 to be made, in order; `wrong`, for which nothing of it is carried out; and `differs`: what the file
-says and fedq has not, each in a sentence. Pure: it asks nobody.
+says and fedq has not, each in a sentence. It asks nobody.
 """
 
+import asyncio
 import struct
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
@@ -41,6 +42,10 @@ _LABELS: Final = (
     "rabbitmq_definition_format", "original_vhost_name", "explanation", "metadata",
     "description", "default_queue_type",
 )  # fmt: skip
+#: Rows that are read before others go on; sentences that are kept of each kind.
+_ROWS_AT_ONCE: Final = 20
+_WRONG_MAX: Final = 1_000
+_DIFFERS_MAX: Final = 1_000
 _IDENTITIES: Final = ("cluster_name", "internal_cluster_id")
 
 
@@ -105,6 +110,10 @@ class _Wrong(Exception):
     """One thing of the file cannot be made; says why."""
 
 
+class _TooManyError(Exception):
+    """Nobody reads more of a file in which so much is wrong."""
+
+
 def queue_keys(said: Row, vhost: str | None) -> list[QueueKey]:
     """The queues that a file names, as far as it can be read."""
     rows = said.get("queues")
@@ -113,9 +122,17 @@ def queue_keys(said: Row, vhost: str | None) -> list[QueueKey]:
     return [QueueKey(a, b) for a, b in pairs if isinstance(a, str) and isinstance(b, str)]
 
 
-def plan_of(said: Row, vhost: str | None, known: Known) -> Plan:
-    """The plan of a file; `vhost`: it is for that virtual host alone."""
-    return _Planner(said, vhost, known).planned()
+async def plan_of(said: Row, vhost: str | None, known: Known) -> Plan:
+    """The plan of a file; `vhost`: it is for that virtual host alone.
+
+    Some rows at a time, so that the thread's other work goes on.
+    """
+    planner = _Planner(said, vhost, known)
+    try:
+        await planner.walk()
+    except _TooManyError:
+        planner.plan.wrong.append("and more, which were not looked at")
+    return planner.plan
 
 
 class _Planner:
@@ -125,65 +142,78 @@ class _Planner:
         self._said = said
         self._vhost = vhost
         self._known = known
-        self._plan = Plan()
+        self.plan = Plan()
         self._vhosts = set(known.vhosts)
         self._users = set(known.users)
 
-    def planned(self) -> Plan:
+    async def walk(self) -> None:
+        """Reads all of it; raises `_TooManyError`."""
         for name in self._said:
             if name not in (*_LISTS, *_LABELS, "vhost", "name", "limits", "tags"):
-                self._plan.differs.append(f"{name!r:.60}: fedq has no such thing; it is left out")
+                self._differs(f"{name!r:.60}: fedq has no such thing; it is left out")
         if self._vhost is None:
-            self._walk("vhosts", self._add_vhost)
-            self._walk("users", self._add_user)
-            self._walk("permissions", self._add_permission)
+            await self._each("vhosts", self._add_vhost)
+            await self._each("users", self._add_user)
+            await self._each("permissions", self._add_permission)
         else:
             for name in ("vhosts", "users", "permissions"):
                 if self._said.get(name):
-                    self._plan.wrong.append(
+                    self.plan.wrong.append(
                         f"{name}: a file for one virtual host has none; import it for all"
                     )
-        self._walk("parameters", self._add_parameter)
-        self._walk("exchanges", self._add_exchange)
-        self._walk("queues", self._add_queue)
-        self._walk("bindings", self._add_binding)
-        for row in self._rows("policies"):
-            name, where = _shown(row.get("name")), _shown(row.get("vhost", self._vhost))
-            self._plan.differs.append(
-                f"policy {name} in vhost {where}: fedq has no policies; declare the queues with "
-                "what it says"
-            )
-        for row in self._rows("topic_permissions"):
-            self._plan.differs.append(
-                f"topic permissions of user {_shown(row.get('user'))} on exchange "
-                f"{_shown(row.get('exchange'))}: fedq has none; the user may use all topics"
-            )
-        for row in self._rows("global_parameters"):
-            if row.get("name") not in _IDENTITIES:
-                name = _shown(row.get("name"))
-                self._plan.differs.append(f"global parameter {name}: fedq has none")
-        return self._plan
+        await self._each("parameters", self._add_parameter)
+        await self._each("exchanges", self._add_exchange)
+        await self._each("queues", self._add_queue)
+        await self._each("bindings", self._add_binding)
+        await self._each("policies", self._leave_policy)
+        await self._each("topic_permissions", self._leave_topic_permission)
+        await self._each("global_parameters", self._leave_global_parameter)
 
     # --- reading ----------------------------------------------------------------------------------
 
-    def _rows(self, name: str) -> Iterator[Row]:
+    async def _each(self, name: str, add: Callable[[Row], None]) -> None:
         rows = self._said.get(name, [])
         if not isinstance(rows, list):
-            self._plan.wrong.append(f"{name} is no list")
+            self.plan.wrong.append(f"{name} is no list")
             return
         for number, row in enumerate(rows, 1):
-            if isinstance(row, dict):
-                yield row
-            else:
-                self._plan.wrong.append(f"{name}, number {number}: it is no table")
-
-    def _walk(self, name: str, add: Any) -> None:
-        for number, row in enumerate(self._rows(name), 1):
+            if number % _ROWS_AT_ONCE == 0:
+                await asyncio.sleep(0)
+            if len(self.plan.wrong) >= _WRONG_MAX:
+                raise _TooManyError
+            if not isinstance(row, dict):
+                self.plan.wrong.append(f"{name}, number {number}: it is no table")
+                continue
             try:
                 add(row)
             except _Wrong as wrong:
                 what = _shown(row.get("name", row.get("user", row.get("source", number))))
-                self._plan.wrong.append(f"{name}, {what}: {wrong}")
+                self.plan.wrong.append(f"{name}, {what}: {wrong}")
+
+    def _differs(self, sentence: str) -> None:
+        if len(self.plan.differs) < _DIFFERS_MAX:
+            self.plan.differs.append(sentence)
+
+    # --- what fedq has not ------------------------------------------------------------------------
+
+    def _leave_policy(self, row: Row) -> None:
+        name, where = _shown(row.get("name")), _shown(row.get("vhost", self._vhost))
+        self._differs(
+            f"policy {name} in vhost {where}: fedq has no policies; declare the queues with what "
+            "it says"
+        )
+
+    def _leave_topic_permission(self, row: Row) -> None:
+        self._differs(
+            f"topic permissions of user {_shown(row.get('user'))} on exchange "
+            f"{_shown(row.get('exchange'))}: fedq has none; the user may use all topics"
+        )
+
+    def _leave_global_parameter(self, row: Row) -> None:
+        if row.get("name") not in _IDENTITIES:
+            self._differs(f"global parameter {_shown(row.get('name'))}: fedq has none")
+
+    # --- where it goes ----------------------------------------------------------------------------
 
     def _place(self, row: Row) -> str:
         """The virtual host of something; it is there, or will be."""
@@ -198,18 +228,16 @@ class _Planner:
         name = _name(row, "name")
         self._vhosts.add(name)
         if name not in self._known.vhosts:
-            self._plan.vhosts.append(name)
+            self.plan.vhosts.append(name)
         if row.get("description") or row.get("tags") or row.get("tracing"):
-            self._plan.differs.append(
-                f"vhost {name!r}: its description, tags and tracing are not kept"
-            )
+            self._differs(f"vhost {name!r}: its description, tags and tracing are not kept")
 
     def _add_user(self, row: Row) -> None:
         name, tags = _name(row, "name"), _tags(row)
         password, record = self._password(name, row)
         found = _limits(row.get("limits"), USER_LIMITS)
         self._users.add(name)
-        self._plan.users.append(UserWanted(name, tags, password, record, found))
+        self.plan.users.append(UserWanted(name, tags, password, record, found))
 
     def _password(self, name: str, row: Row) -> tuple[str | None, str | None]:
         """The password in clear, or fedq's own record of it; neither: it stays."""
@@ -227,7 +255,7 @@ class _Planner:
         if not record or (row.get("hashing_algorithm") == OWN_HASHES and is_record(record)):
             return None, record
         if name in self._known.users:
-            self._plan.differs.append(
+            self._differs(
                 f"user {name!r}: its password stays what it is here, as the hash is none of fedq's"
             )
             return None, None
@@ -246,14 +274,14 @@ class _Planner:
             if refused is not None:
                 raise _Wrong(refused.text)
             patterns.append(row[what])
-        self._plan.permissions.append(Permission(user, vhost, *patterns))
+        self.plan.permissions.append(Permission(user, vhost, *patterns))
 
     def _add_parameter(self, row: Row) -> None:
         component, name = row.get("component"), row.get("name")
         if component == "vhost-limits":
-            self._plan.limits[self._place(row)] = _limits(row.get("value"), VHOST_LIMITS)
+            self.plan.limits[self._place(row)] = _limits(row.get("value"), VHOST_LIMITS)
         else:
-            self._plan.differs.append(
+            self._differs(
                 f"parameter {_shown(name)} of {_shown(component)}: fedq has no such thing"
             )
 
@@ -280,7 +308,7 @@ class _Planner:
         if kind not in EXCHANGE_TYPES:
             raise _Wrong(f"fedq has no exchanges of type {kind!r:.60}")
         _sayable(request)
-        self._plan.exchanges[key] = request
+        _once(self.plan.exchanges.setdefault(key, request) == request)
 
     def _add_queue(self, row: Row) -> None:
         vhost, name = self._place(row), _text(row, "name")
@@ -309,7 +337,7 @@ class _Planner:
             refused = arguments_differ(key, arguments, known[2])
         if refused is not None:
             raise _Wrong(refused.text)
-        self._plan.queues[key] = request
+        _once(self.plan.queues.setdefault(key, request) == request)
 
     def _add_binding(self, row: Row) -> None:
         vhost, source = self._place(row), _text(row, "source")
@@ -318,22 +346,22 @@ class _Planner:
         if source == "":
             # That of each queue to the default exchange.
             return
-        if not self._is_there(self._plan.exchanges, self._known.exchanges, vhost, source):
+        if not self._is_there(self.plan.exchanges, self._known.exchanges, vhost, source):
             raise _Wrong(f"there is no exchange {source!r} in vhost {vhost!r}")
         binding: m.QueueBind | m.ExchangeBind
         if kind == "queue":
-            is_there = self._is_there(self._plan.queues, self._known.queues, vhost, destination)
+            is_there = self._is_there(self.plan.queues, self._known.queues, vhost, destination)
             binding = m.QueueBind(destination, source, key, arguments=arguments)
         elif kind == "exchange":
             there = self._known.exchanges
-            is_there = self._is_there(self._plan.exchanges, there, vhost, destination)
+            is_there = self._is_there(self.plan.exchanges, there, vhost, destination)
             binding = m.ExchangeBind(destination, source, key, arguments=arguments)
         else:
             raise _Wrong(f"destination_type is queue or exchange, not {kind!r:.60}")
         if not is_there:
             raise _Wrong(f"there is no {kind} {destination!r} in vhost {vhost!r}")
         _sayable(binding)
-        self._plan.bindings.append((vhost, binding))
+        self.plan.bindings.append((vhost, binding))
 
     def _is_there(
         self, planned: Mapping[QueueKey, Any], known: Mapping[QueueKey, Any], vhost: str, name: str
@@ -402,6 +430,11 @@ def _limits(said: object, names: Iterable[str]) -> dict[str, int]:
         if not isinstance(value, int) or isinstance(value, bool) or not -1 <= value < 1 << 31:
             raise _Wrong(f"{name} is no number that can be a limit")
     return {name: value for name, value in found.items() if value >= 0}
+
+
+def _once(is_same: bool) -> None:
+    if not is_same:
+        raise _Wrong("it is in the file twice, and not the same")
 
 
 def _sayable(request: m.Method) -> None:

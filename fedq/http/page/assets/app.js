@@ -64,7 +64,7 @@ async function show() {
 }
 
 function looked() {
-  fresh.textContent = `as of ${new Date().toLocaleTimeString()}`;
+  fresh.textContent = new Date().toLocaleTimeString();
   clearTimeout(timer);
   if (!paused) timer = setTimeout(again, EVERY_MS);
 }

@@ -15,6 +15,7 @@ from fedq.core.ids import FragmentId, NodeId
 from fedq.journal.marks import MARK_BYTES, mark_at
 from fedq.node.views.overview import overview
 from tests.unit.node.harness import Cluster
+from tests.unit.node.views.totals import cluster_of
 
 
 def published(cluster: Cluster, *bodies: str) -> None:
@@ -151,10 +152,10 @@ def test_a_single_copy_is_told_as_such() -> None:
     cluster = Cluster(3)
     published(cluster, "a")
     first, second = holders(cluster)
-    assert overview(cluster.node(first)).cluster().alone == ()
+    assert cluster_of(cluster.node(first)).alone == ()
     cluster.kill(second)
-    cluster.wait_for(lambda: overview(cluster.node(first)).cluster().alone == ((first, 1),))
-    cluster.wait_for(lambda: overview(cluster.node(first)).cluster().alone == ())
+    cluster.wait_for(lambda: cluster_of(cluster.node(first)).alone == ((first, 1),))
+    cluster.wait_for(lambda: cluster_of(cluster.node(first)).alone == ())
 
 
 def _fragment(cluster: Cluster, name: str) -> FragmentId:

@@ -29,8 +29,8 @@ from fedq.amqp.values import FieldTable
 from fedq.core.ids import FragmentId, NodeId
 from fedq.node.cluster.awaiting import PATIENCE_MS
 from fedq.node.node import Node
-from fedq.node.views.overview import overview
 from tests.unit.node.harness import Client, Cluster
+from tests.unit.node.views.totals import cluster_of
 
 ONE_COPY: FieldTable = {"x-fedq-replicas": 1}
 PASSIVE = QueueDeclare("orders", passive=True)
@@ -210,7 +210,7 @@ def told(cluster: Cluster, name: str, part: str) -> list[str]:
 def test_fragments_that_wait_are_told_once_and_when_they_do_not_any_more() -> None:
     cluster = Cluster(3)
     of_one_home(cluster)
-    assert overview(cluster.node("n1")).cluster().awaited == ()
+    assert cluster_of(cluster.node("n1")).awaited == ()
     down(cluster, "n2")
     cluster.pass_ms(30_000)
     sentence = (
@@ -218,12 +218,12 @@ def test_fragments_that_wait_are_told_once_and_when_they_do_not_any_more() -> No
     )
     assert told(cluster, "n1", "wait for") == [sentence]
     assert told(cluster, "n3", "wait for") == [sentence]
-    (awaited,) = overview(cluster.node("n3")).cluster().awaited
+    (awaited,) = cluster_of(cluster.node("n3")).awaited
     assert (awaited.nodes, awaited.fragments) == (("n2",), 1)
     assert [key.name for key in awaited.queues] == ["orders"]
     cluster.start("n2")
     cluster.wait_for(lambda: bool(told(cluster, "n1", "no fragment waits")), 20_000)
-    assert overview(cluster.node("n1")).cluster().awaited == ()
+    assert cluster_of(cluster.node("n1")).awaited == ()
     cluster.pass_ms(30_000)
     assert len(told(cluster, "n1", "no fragment waits")) == 1
 
