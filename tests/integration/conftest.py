@@ -25,6 +25,9 @@ OTHER_BROKER = os.environ.get("FEDQ_TEST_AMQP", "")
 
 Connect = Callable[..., BlockingConnection]
 _number = itertools.count(1)
+#: Of the cluster that tests share and leave alive: a machine with much else to do must not keep a
+#: node from being heard for so long that others take over.
+UNHURRIED = {"timing": {"heartbeat_ms": 300, "lease_ms": 2_100, "suspect_ms": 5_400}}
 #: Clusters that many tests use.
 shared: list[Cluster] = []
 
@@ -81,7 +84,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     """Three nodes that tests share and leave alive."""
     if OTHER_BROKER:
         pytest.skip("another broker is under test")
-    with Cluster(tmp_path_factory.mktemp("three")) as nodes:
+    with Cluster(tmp_path_factory.mktemp("three"), more=UNHURRIED) as nodes:
         shared.append(nodes)
         yield nodes
 
