@@ -157,7 +157,8 @@ bench: setup ## fedq next to RabbitMQ in one run; writes loadtests/results. ARGS
 	$(BIN)/python -m loadtests.macro $(ARGS)
 
 $(VENV)/.load-done: $(SETUP_DONE)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[load]'
+	@# Compiled by setup, and once.
+	FEDQ_PURE=1 $(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[load]'
 	@touch $@
 
 load: setup $(VENV)/.load-done ## Locust: 3,000 subscribers come to three nodes, and each hears everything.
