@@ -55,7 +55,7 @@ def export_definitions(
     authority: CaOption = None,
     timeout_s: WaitOption = _WAIT_S,
 ) -> None:
-    """Write all definitions to a file, with hashes of passwords, for its owner alone."""
+    """Write all definitions, with hashes of passwords; a new file is for its owner alone."""
     _, found = ask_http(url, authority, timeout_s, "GET", _path(vhost))
     text = orjson.dumps(found, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE)
     if str(file) == "-":
