@@ -385,3 +385,31 @@ def test_only_a_refused_connection_is_proof() -> None:
         server.close()
 
     run(scenario())
+
+
+def test_a_peer_is_found_at_the_address_that_answers_and_left_for_good(
+    files: dict[NodeId, CertificateFiles | None],
+) -> None:
+    async def scenario() -> None:
+        one, two = End(N1, files[N1]), End(N2, files[N2])
+        nobody, port, elsewhere = free_ports(3)
+        async with ends(one, two):
+            await two.accept(port)
+            one.client.reach(N2, (f"{HOST}:{nobody}", f"{HOST}:{port}"))
+            await until(lambda: one.node.of("on_link_up"))
+            # One address that refuses proves nothing.
+            assert (N2, True) not in one.node.of("on_link_down")
+            # What answers is among the new ones: the link stays.
+            one.client.reach(N2, (f"{HOST}:{elsewhere}", f"{HOST}:{port}"))
+            assert one.client.is_up(N2)
+            one.client.leave(N2)
+            assert one.node.of("on_link_down")[-1] == (N2, False)
+            assert not one.client.is_up(N2)
+            await until(lambda: not one.client._endings)
+            ups = len(one.node.of("on_link_up"))
+            one.client.reach(N2, (f"{HOST}:{port}",))
+            await until(lambda: len(one.node.of("on_link_up")) > ups)
+            one.client.reach(N2, (f"{HOST}:{nobody}",))
+            await until(lambda: (N2, True) in one.node.of("on_link_down"))
+
+    run(scenario())

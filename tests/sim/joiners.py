@@ -74,11 +74,15 @@ class Joiner(Wisher):
         faults = self._faults
         is_free = self.ledger.on_confirm is None and not any(host.paused for host in self.hosts)
         is_free = is_free and not faults.stops_one() and not faults.stopping
-        return is_free and len(self.hosts) > 2 and self._is_whole()
+        return is_free and len(self.hosts) > 2 and self._is_whole() and bool(self._expendable())
+
+    def _expendable(self) -> list[Host]:
+        """Hosts without which nothing is missing; with the others it would be for long."""
+        return [host for host in self.hosts if not inspect_node.only_copies(host)]
 
     def _replace(self) -> Script[None]:
         """One dies for good; another one joins."""
-        host = self.random.choice(self._cluster.hosts)
+        host = self.random.choice(self._expendable())
         incarnation = host.incarnation
         faults = self._faults
         faults.begin(f"down {host.name}")

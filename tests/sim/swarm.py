@@ -172,8 +172,10 @@ def draw_joins(seed: int, lite: bool = False) -> Plan:
     dice = derive(seed, "joins")
     # What a directory of before has forgotten is tried without changes of who elects.
     faults = replace(plan.faults, restore=0.0, rot=0.0)
-    replaced = 0 if lite else dice.choice((0, 1, 1))
-    return replace(plan, faults=faults, joins=dice.choice((1, 2, 3)), replaced=replaced)
+    replaced, joins = 0 if lite else dice.choice((0, 1, 1)), dice.choice((1, 2, 3))
+    # Whoever is to be replaced needs time to be missed.
+    safety_us = plan.safety_us + (8_000 * MS if replaced else 0)
+    return replace(plan, faults=faults, safety_us=safety_us, joins=joins, replaced=replaced)
 
 
 def draw_named(seed: int, lite: bool = False) -> Plan:
