@@ -21,10 +21,10 @@ from fedq.pipeline.jobs.audit.audit import AuditPlan
 from fedq.pipeline.jobs.audit.audit import audit as run_audit
 from fedq.pipeline.jobs.audit.audit import judge as run_judge
 from fedq.pipeline.jobs.audit.audit import survey as run_survey
-from fedq.pipeline.jobs.audit.events import SCHEMA
 from fedq.pipeline.jobs.audit.ranges import with_process
 from fedq.pipeline.jobs.audit.rules import Tolerance
 from fedq.pipeline.jobs.fanout.fanout import fanout as run_fanout
+from fedq.pipeline.jobs.kit.events import SCHEMA
 from fedq.pipeline.jobs.kit.progress import Reached, Watch, alone, go_on, unheard
 from fedq.pipeline.jobs.kit.source import source_of
 from fedq.pipeline.jobs.kit.table import Table

@@ -1,6 +1,6 @@
 """The audit: whether P1 to P4 were kept, by a table of events; and the job around it.
 
-`judge` is a function of events (`fedq.pipeline.jobs.audit.events`), and knows nothing of traces.
+`judge` is a function of events (`fedq.pipeline.jobs.kit.events`), and knows nothing of traces.
 `audit` reads a trace's stream, judges, and leaves findings, a verdict and a page.
 """
 
@@ -19,8 +19,6 @@ from pyspark.sql.functions import max as max_of
 from pyspark.sql.functions import min as min_of
 from pyspark.sql.functions import sum as sum_of
 
-from fedq.pipeline.failure import OptionError
-from fedq.pipeline.jobs.audit.events import events_of, strangers_in
 from fedq.pipeline.jobs.audit.page import JOB, page_of
 from fedq.pipeline.jobs.audit.ranges import with_process
 from fedq.pipeline.jobs.audit.rules import (
@@ -37,6 +35,7 @@ from fedq.pipeline.jobs.audit.rules import (
 )
 from fedq.pipeline.jobs.audit.verdict import PROMISES, Coverage, Finding, Verdict
 from fedq.pipeline.jobs.kit.directory import claim, held
+from fedq.pipeline.jobs.kit.events import events_of, refuse_strangers, trace_rows
 from fedq.pipeline.jobs.kit.output import PAGE, RESULT, write_page, write_result
 from fedq.pipeline.jobs.kit.progress import Progress, Watch
 from fedq.pipeline.jobs.kit.source import Source
@@ -64,14 +63,9 @@ def audit(spark: SparkSession, plan: AuditPlan, watch: Watch) -> Verdict:
     claim(plan.directory, JOB, {})
     with held(plan.directory):
         watch.report(Progress("reading the trace"))
-        rows = _rows(spark, plan).select("body").persist()
+        rows = trace_rows(spark, plan.source, plan.begin, plan.end).persist()
         try:
-            strangers = strangers_in(rows)
-            if strangers:
-                raise OptionError(
-                    f"stream {plan.source.stream!r} has {strangers:,} messages that are no trace "
-                    "of this form: name the stream of a trace, as fedq.trace.NAME"
-                )
+            refuse_strangers(rows, plan.source.stream)
             findings, verdict = judge(events_of(rows), plan.tolerance, watch)
         finally:
             rows.unpersist()
@@ -180,14 +174,6 @@ def _activity(events: DataFrame, coverage: Coverage) -> tuple[tuple[int, str, in
     at = (floor(col("ms") / step) * step).cast("bigint").alias("at")
     rows = events.groupBy(at, "kind").agg(count(lit(1))).orderBy("at", "kind").collect()
     return tuple((row[0], row[1], row[2]) for row in rows)
-
-
-def _rows(spark: SparkSession, plan: AuditPlan) -> DataFrame:
-    options = dict(plan.source.options)
-    for name, at in (("startingTimestamp", plan.begin), ("endingTimestamp", plan.end)):
-        if at is not None:
-            options[name] = str(int(at.timestamp() * 1_000))
-    return spark.read.format("fedq").options(**options).load()
 
 
 def _write_findings(path: Path, findings: list[Finding]) -> None:

@@ -1,6 +1,6 @@
 """Who published and consumed what where, by the events of a trace.
 
-Input: events (`fedq.pipeline.jobs.audit.events`). Output: flows, small enough to be planned on; and
+Input: events (`fedq.pipeline.jobs.kit.events`). Output: flows, small enough to be planned on; and
 what crossed between nodes step by step, as it was and as a plan would have had it.
 """
 

@@ -13,9 +13,8 @@ from typing import Final
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.functions import col
 
-from fedq.pipeline.failure import OptionError
-from fedq.pipeline.jobs.audit.events import events_of, strangers_in
 from fedq.pipeline.jobs.kit.directory import claim, held
+from fedq.pipeline.jobs.kit.events import events_of, refuse_strangers, trace_rows
 from fedq.pipeline.jobs.kit.output import PAGE, RESULT, write_page, write_result
 from fedq.pipeline.jobs.kit.progress import Progress, Watch
 from fedq.pipeline.jobs.kit.source import Source
@@ -45,13 +44,9 @@ def placement(spark: SparkSession, given: PlacementPlan, watch: Watch) -> Plan:
     claim(given.directory, JOB, {})
     with held(given.directory):
         watch.report(Progress("reading the trace"))
-        rows = _rows(spark, given).select("body").persist()
+        rows = trace_rows(spark, given.source, given.begin, given.end).persist()
         try:
-            if strangers := strangers_in(rows):
-                raise OptionError(
-                    f"stream {given.source.stream!r} has {strangers:,} messages that are no trace "
-                    "of this form: name the stream of a trace, as fedq.trace.NAME"
-                )
+            refuse_strangers(rows, given.source.stream)
             found, foresight, steps = _planned(spark, events_of(rows), given, watch)
         finally:
             rows.unpersist()
@@ -96,11 +91,3 @@ def _foresight(
     crossing = sum(flow.crossing(flow.leads) for flow in later)
     then = sum(flow.crossing(targets.get(flow.fragment, flow.leads)) for flow in later)
     return Foresight(crossing, then) if crossing else None
-
-
-def _rows(spark: SparkSession, given: PlacementPlan) -> DataFrame:
-    options = dict(given.source.options)
-    for name, at in (("startingTimestamp", given.begin), ("endingTimestamp", given.end)):
-        if at is not None:
-            options[name] = str(int(at.timestamp() * 1_000))
-    return spark.read.format("fedq").options(**options).load()

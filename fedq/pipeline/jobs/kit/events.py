@@ -1,4 +1,4 @@
-"""Events of a trace as a table: what an audit is a function of.
+"""Events of a trace as a table: what audits and plans are functions of.
 
 A row is an event of a run (docs/adr/0079 says what each kind means). Its columns are the names of
 the trace's own form; *ranges* are arrays of [first, last], both included.
@@ -13,10 +13,14 @@ the trace's own form; *ranges* are arrays of [first, last], both included.
 event does not say is NULL.
 """
 
+from datetime import datetime
 from typing import Final
 
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.functions import col, decode, expr, from_json, posexplode, split
+
+from fedq.pipeline.failure import OptionError
+from fedq.pipeline.jobs.kit.source import Source
 
 _RANGES: Final = "ARRAY<ARRAY<BIGINT>>"
 _EVENT: Final = (
@@ -47,6 +51,26 @@ def events_of(rows: DataFrame) -> DataFrame:
     return events.select("node", "incarnation", "batch", "place", "event.*").where(
         col("kind").isNotNull()
     )
+
+
+def trace_rows(
+    spark: SparkSession, source: Source, begin: datetime | None, end: datetime | None
+) -> DataFrame:
+    """The rows of a trace's stream in a range of time."""
+    options = dict(source.options)
+    for name, at in (("startingTimestamp", begin), ("endingTimestamp", end)):
+        if at is not None:
+            options[name] = str(int(at.timestamp() * 1_000))
+    return spark.read.format("fedq").options(**options).load().select("body")
+
+
+def refuse_strangers(rows: DataFrame, stream: str) -> None:
+    """Raises OptionError if some rows are no batches of a trace."""
+    if strangers := strangers_in(rows):
+        raise OptionError(
+            f"stream {stream!r} has {strangers:,} messages that are no trace of this form: name "
+            "the stream of a trace, as fedq.trace.NAME"
+        )
 
 
 def strangers_in(rows: DataFrame) -> int:
