@@ -187,3 +187,5 @@ def test_who_joins_reads_of_nodes_that_were_before_the_roster_and_are_gone() -> 
     joins(cluster, "n4")
     cluster.wait_for(lambda: cluster.node("n4").state.serving)
     assert cluster.node("n4").state.map.members.keys() == {N1, N2, N4}
+    # What it says to a primary of then goes nowhere; there has to be somebody to say it to.
+    assert N3 in cluster.node("n4").state.peers
