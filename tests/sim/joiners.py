@@ -74,7 +74,9 @@ class Joiner(Wisher):
         faults = self._faults
         is_free = self.ledger.on_confirm is None and not any(host.paused for host in self.hosts)
         is_free = is_free and not faults.stops_one() and not faults.stopping
-        return is_free and len(self.hosts) > 2 and self._is_whole() and bool(self._expendable())
+        # The others have to be a majority.
+        is_free = is_free and len(self._cluster.raft.electing) > 2
+        return is_free and self._is_whole() and bool(self._expendable())
 
     def _expendable(self) -> list[Host]:
         """Hosts without which nothing is missing; with the others it would be for long."""

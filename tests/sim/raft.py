@@ -286,6 +286,8 @@ class Raft:
                 self.world.after(delay_us, partial(self._unbelieve, name, self.term))
 
     def _unbelieve(self, name: NodeId, term: int) -> None:
+        if name not in self._followers:
+            return
         reaches = self.leader is not None and self._reachable(name, self.leader)
         if self.term == term and not reaches:
             self._believe(name, None)

@@ -138,7 +138,7 @@ class MapFlow:
         self.digests.note()
         self._load(queues)
         state.roster_changes += 1
-        for node in state.map.roster:
+        for node in (*state.map.roster, *state.map.members):
             self.cluster.know(node)
         for node in [state.me, *state.peers]:
             self._try(f"member {node}", partial(self._on_member, node))
@@ -314,8 +314,9 @@ class MapFlow:
         word = "up" if member.up else "down"
         self._tell(f"member {node} is {word} (incarnation {member.incarnation})")
         if node != state.me:
-            if node in state.peers:
-                self.sessions.refresh(node)
+            # Who joined reads of nodes that its roster has not, or not yet.
+            self.cluster.know(node)
+            self.sessions.refresh(node)
             self._give_up_on(node)
             return
         # Until this process is up the map may be an old one: from now on it says who is there.

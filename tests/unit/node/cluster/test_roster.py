@@ -175,3 +175,17 @@ def test_nobody_leaves_before_all_nodes_know_what_that_is() -> None:
     refused = refuse_too_new_change(AdmitNode(N2, "n2:7000", "its disk"), known)
     assert refused is not None
     assert "nodes that join" in refused.text
+
+
+def test_who_joins_reads_of_nodes_that_were_before_the_roster_and_are_gone() -> None:
+    cluster = Cluster(3)
+    cluster.pass_ms(1_000)
+    cluster.client("n3").ask(QueueDeclare("q"), QueueDeclareOk)
+    cluster.pass_ms(1_000)
+    forgotten(cluster, N3)
+    del cluster.hosts[N3]
+    joins(cluster, "n4")
+    cluster.wait_for(lambda: cluster.node("n4").state.serving)
+    assert cluster.node("n4").state.map.members.keys() == {N1, N2, N4}
+    # What it says to a primary of then goes nowhere; there has to be somebody to say it to.
+    assert N3 in cluster.node("n4").state.peers
