@@ -109,14 +109,14 @@ def test_who_joins_gets_links_and_a_session_from_the_roster() -> None:
     assert two.state.settings.voters == ()
     assert two.state.peers.keys() == {N1}
     assert one.wanted_voters == (N1, N2)
-    assert overview(one).cluster().members[1].role is MemberRole.JOINING
+    assert overview(one).members()[1].role is MemberRole.JOINING
     # Its log counts it from now on: this node goes on serving with no pause.
     for name in (N1, N2):
         cluster.hosts[name].inbox.append(lambda node: node.on_new_set((N1, N2)))
         cluster.hosts[name].inbox.append(lambda node: node.on_voters((N1, N2)))
     cluster.settle()
     assert serves(cluster)
-    assert overview(one).cluster().members[1].role is MemberRole.VOTER
+    assert overview(one).members()[1].role is MemberRole.VOTER
     client = cluster.client("n2")
     client.ask(QueueDeclare("q"), QueueDeclareOk)
     cluster.client("n1").ask(QueueDeclare("q", passive=True), QueueDeclareOk)
@@ -138,7 +138,7 @@ def test_beyond_five_those_who_join_observe() -> None:
     cluster.pass_ms(1_000)
     joins(cluster, "n6")
     cluster.wait_for(lambda: cluster.node("n6").state.serving)
-    shown = overview(cluster.node("n6")).cluster().members
+    shown = overview(cluster.node("n6")).members()
     assert [each.role for each in shown] == [MemberRole.VOTER] * 5 + [MemberRole.OBSERVER]
     assert NodeId("n6") not in (cluster.node("n1").wanted_voters or ())
 
