@@ -1,4 +1,4 @@
-"""Who published and consumed what where, by the events of a trace.
+"""Flows of messages between nodes and fragments, by the events of a trace.
 
 Input: events (`fedq.pipeline.jobs.kit.events`). Output: flows, small enough to be planned on; and
 what crossed between nodes step by step, as it was and as a plan would have had it.
