@@ -237,8 +237,8 @@ class NodeRunner:
     def _build(self, journal: JournalFiles, identity: Identity, recovered: Recovered) -> _Parts:
         config = self._config
         settings = node_settings(
-            config, identity, journal.vouch.since, self._founders, self._amqp_address,
-            self._last_act,
+            config, identity, journal.vouch.since, self._founders, self._neighbours,
+            self._amqp_address, self._last_act,
         )  # fmt: skip
         node = Node(settings, recovered)
         turn = Turn(node, self.turn_times, now_ms=monotonic_ms, on_fatal=self._on_fatal)
