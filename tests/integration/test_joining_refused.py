@@ -189,6 +189,9 @@ def test_a_stranger_finds_a_bounded_roster_and_leaves_nothing_else(tmp_path: Pat
                 (b"\x0a" + b"x" * 2_000, said("z")),
                 (request("no address"), said("z")),
                 (request("0.0.0.0:1"), said("z")),
+                # A resolver raises what is no `OSError` for these.
+                (request("a..b:5672"), said("z")),
+                (request(f"{'x' * 64}:1"), said("z")),
                 (request(f"{HOST}:1"), said("z", speaks=(1, 2))),
                 (request(f"{HOST}:1"), said("z", speaks=(NEWEST + 5, NEWEST + 6))),
                 (request(f"{HOST}:1"), said("z", belongs_to="another")),
@@ -221,6 +224,21 @@ def test_a_stranger_finds_a_bounded_roster_and_leaves_nothing_else(tmp_path: Pat
         assert not [subject for subject in state.found if "y1" in subject or "x1" in subject]
         assert state.serving
         assert one.raft.voters == ("a",)
+
+    play(tmp_path, scene)
+
+
+def test_a_node_that_joined_goes_on_with_a_file_that_names_other_nodes(tmp_path: Path) -> None:
+    async def scene(made: Site) -> None:
+        await made.start(made.config("a"))
+        two = await made.start(made.config("b", "a"))
+        await made.stop(two)
+        stale: dict[str, Value] = {name: made.address(name) for name in ("a", "b", "x")}
+        two = await made.start(made.config("b", peers=stale, peer=None))
+        # The link to it has been tried, and has failed, before the map leaves it out.
+        await until(lambda: NodeId("x") not in two._neighbours, WITHIN_S)
+        assert two.is_linked(NodeId("a"))
+        assert two.failure is None
 
     play(tmp_path, scene)
 

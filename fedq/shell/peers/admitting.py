@@ -17,12 +17,13 @@ import grpc
 import grpc.aio
 from google.protobuf.message import DecodeError
 
+from fedq.core.addresses import split_address
 from fedq.core.errors import Refused
 from fedq.core.ids import NodeId
 from fedq.core.limits import NAME_BYTES_MAX, NODES_MAX
 from fedq.core.versions import JOINING
 from fedq.node.cluster.proposals import GAVE_UP, Result
-from fedq.shell.config.values import is_wildcard, split_address
+from fedq.shell.config.values import is_wildcard
 from fedq.shell.pb import peer_pb2 as pb
 from fedq.shell.peers.calling import Context, UnprovenError, caller_of
 from fedq.shell.peers.channel import HELLO_METADATA, SERVICE
