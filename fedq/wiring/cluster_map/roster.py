@@ -114,7 +114,7 @@ def _refuse_early(state: MapState) -> Refused:
 def _admit(state: MapState, operation: AdmitNode) -> Ok | Refused:
     node, address = operation.node, operation.peer_address
     known = state.roster.get(node)
-    refusal = _why_not_admitted(state, operation, known)
+    refusal = why_not_admitted(state, operation)
     if refusal is not None:
         return refusal
     if known is not None:
@@ -129,8 +129,10 @@ def _admit(state: MapState, operation: AdmitNode) -> Ok | Refused:
     return Ok(1)
 
 
-def _why_not_admitted(state: MapState, operation: AdmitNode, known: Place | None) -> Refused | None:
+def why_not_admitted(state: MapState, operation: AdmitNode) -> Refused | None:
+    """Why a node is not to be let in, or moved, by this map; None: it is."""
     node, address = operation.node, operation.peer_address
+    known = state.roster.get(node)
     if not state.roster:
         return _refuse_early(state)
     if not is_address(address):
