@@ -41,7 +41,7 @@ def configure(directory: Path, amqp_port: int, admin_port: int) -> Path:
 def node(
     file: Path, *options: str, until_it_says: str = " ready: amqp://"
 ) -> Iterator[subprocess.Popen[bytes]]:
-    """The process, once it is ready or says so; its log goes to `node.log` beside the configuration."""
+    """The process, once it is ready or says so; its log is `node.log` beside the configuration."""
     log = file.parent / "node.log"
     with log.open("wb") as stream:
         process = subprocess.Popen(

@@ -163,8 +163,8 @@ class PeerClient:
         known = self._peers.get(peer)
         if known is not None:
             if known.dialing.use(addresses):
-                known.link.break_off()
-                known.raft.break_off()
+                known.link.dial_anew()
+                known.raft.dial_anew()
         elif peer != self._desk.hello.node and not self._is_stopped:
             self._peers[peer] = self._begin(peer, _Dialing(addresses, self._certificates))
 
@@ -190,7 +190,9 @@ class PeerClient:
             for address in addresses:
                 if not await refuses_connections(address):
                     return
-            self._feed(self._node.on_link_down, peer, True)
+            if dialing.addresses == addresses:
+                # Otherwise it has moved meanwhile: nobody listens where it was before.
+                self._feed(self._node.on_link_down, peer, True)
 
         async def on_raft_down() -> None:
             self._raft.on_peer_disconnected(peer)
