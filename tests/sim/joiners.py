@@ -74,7 +74,12 @@ class Joiner(Wisher):
         faults = self._faults
         is_free = self.ledger.on_confirm is None and not any(host.paused for host in self.hosts)
         is_free = is_free and not faults.stops_one() and not faults.stopping
-        return is_free and len(self.hosts) > 2 and self._is_whole()
+        return is_free and len(self.hosts) > 2 and self._is_whole() and self._all_vote()
+
+    def _all_vote(self) -> bool:
+        """Whether the log elects with those who should vote: with half of two it has no majority."""
+        states = [inspect_node.state_of(host) for host in self.hosts if host.alive]
+        return all(sorted(each.voters) == [*(each.map.wanted_voters or ())] for each in states)
 
     def _replace(self) -> Script[None]:
         """One dies for good; another one joins."""
