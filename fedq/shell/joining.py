@@ -56,7 +56,7 @@ class Admitted(NamedTuple):
 
 
 class StoppedJoining(Exception):
-    """This process was told to stop before anybody had let it in; nothing has begun."""
+    """Raised when a process is told to stop before anybody has let it in; nothing has begun."""
 
 
 class _Refused(Exception):

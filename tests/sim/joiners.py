@@ -77,7 +77,7 @@ class Joiner(Wisher):
         return is_free and len(self.hosts) > 2 and self._is_whole() and self._all_vote()
 
     def _all_vote(self) -> bool:
-        """Whether the log elects with those who should vote: with half of two it has no majority."""
+        """Whether the log elects with those who should vote: half of two are no majority."""
         states = [inspect_node.state_of(host) for host in self.hosts if host.alive]
         return all(sorted(each.voters) == [*(each.map.wanted_voters or ())] for each in states)
 
