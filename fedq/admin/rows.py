@@ -8,7 +8,7 @@ from typing import Any, Final, TypeAlias
 
 import orjson
 
-from fedq.shell.config.values import split_address
+from fedq.core.addresses import split_address
 from fedq.shell.pb import admin_pb2 as pb
 
 Row: TypeAlias = dict[str, Any]

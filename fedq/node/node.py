@@ -302,11 +302,13 @@ class Node:
 
     def on_link_up(self, peer: NodeId, process: Incarnation = NO_PROCESS) -> None:
         """A stream to the peer was opened, by which `process` answered, if it said so."""
-        self.cluster.on_link_up(peer, process)
+        if peer in self.state.peers:
+            self.cluster.on_link_up(peer, process)
 
     def on_link_down(self, peer: NodeId, refused: bool) -> None:
         """The stream to the peer broke; `refused`, again and again: its process is gone."""
-        self.cluster.on_link_down(peer, refused)
+        if peer in self.state.peers:
+            self.cluster.on_link_down(peer, refused)
 
     def on_peer(self, frame: PeerFrame) -> None:
         """Takes a frame from a peer; the shell has made sure of its sender."""

@@ -2,20 +2,23 @@
 
 In: the addresses of the configuration, the identity of this process. Out: the name of the cluster
 and where its nodes are; or a sentence that says why not, and what to do. What time cures is asked
-again, one address after the other, for `PATIENCE_S`.
+again, one address after the other, for `PATIENCE_S`. What answers may be anybody: of its answer
+nothing is believed that a cluster could not have said.
 """
 
 import asyncio
-import contextlib
 import logging
 from collections.abc import Iterable
 from typing import Any, Final, NamedTuple
 
 import grpc
 import grpc.aio
+from google.protobuf.message import DecodeError
 
+from fedq.core.addresses import is_address, is_node_name
 from fedq.core.errors import NodeFailure
 from fedq.core.ids import NodeId
+from fedq.core.limits import KIB, NAME_BYTES_MAX, NODES_MAX
 from fedq.shell.config.values import NodeConfig
 from fedq.shell.identity import Identity
 from fedq.shell.pb import peer_pb2 as pb
@@ -29,6 +32,8 @@ from fedq.shell.peers.malformed import MalformedFrameError
 PATIENCE_S: Final = 30.0
 _CALL_S: Final = 10.0
 _PAUSE_S: Final = 0.5
+#: More than `NODES_MAX` names and addresses take.
+_ANSWER_BYTES_MAX: Final = 64 * KIB
 
 #: What time alone does not cure.
 _LASTING: Final = (
@@ -48,6 +53,10 @@ class Admitted(NamedTuple):
 
     cluster: str
     roster: dict[NodeId, str]
+
+
+class StoppedJoining(Exception):
+    """Raised when a process is told to stop before anybody has let it in; nothing has begun."""
 
 
 class _Refused(Exception):
@@ -83,8 +92,21 @@ class Joining:
         """Asks until a node has let this one in.
 
         Raises `ConfigError` if it is refused for good, `NodeFailure` if nobody lets it in within
-        `PATIENCE_S`, or `stop` is set.
+        `PATIENCE_S`, and `StoppedJoining` as soon as `stop` is set.
         """
+        asking = asyncio.create_task(self._asked(addresses))
+        stopping = asyncio.create_task(stop.wait())
+        try:
+            await asyncio.wait((asking, stopping), return_when=asyncio.FIRST_COMPLETED)
+            if asking.done():
+                return await asking
+            logger.info("%s was stopped before anybody had let it in", self._config.node)
+            raise StoppedJoining
+        finally:
+            asking.cancel()
+            stopping.cancel()
+
+    async def _asked(self, addresses: Iterable[str]) -> Admitted:
         places = list(dict.fromkeys(addresses))
         loop = asyncio.get_running_loop()
         until_s = loop.time() + PATIENCE_S
@@ -100,14 +122,12 @@ class Joining:
                     if reasons.get(address) != str(refused):
                         logger.info("not let in by %s yet: %s", address, refused)
                     reasons[address] = str(refused)
-                    if stop.is_set() or loop.time() >= until_s:
+                    if loop.time() >= until_s:
                         raise self._given_up(reasons) from refused
                 else:
                     logger.info("let in by %s, into cluster %s", address, found.cluster)
                     return found
-            with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(_PAUSE_S):
-                    await stop.wait()
+            await asyncio.sleep(_PAUSE_S)
 
     def _given_up(self, reasons: dict[str, str]) -> NodeFailure:
         what = "; ".join(f"{address}: {reason}" for address, reason in reasons.items())
@@ -134,11 +154,10 @@ class Joining:
             except grpc.aio.AioRpcError as error:
                 raise _why(error) from error
         self._believe(asked, tuple(said or ()))
-        answer = pb.JoinAnswer.FromString(data)
-        roster = {NodeId(name): place for name, place in answer.roster.items()}
-        if not answer.cluster or roster.get(asked.node) != self._config.peer_address:
+        admitted = _read(data)
+        if admitted.roster.get(asked.node) != self._config.peer_address:
             raise _Refused("its answer says nothing of this node", is_lasting=False)
-        return Admitted(answer.cluster, roster)
+        return admitted
 
     def _believe(self, asked: Hello, said: tuple[tuple[str, str | bytes], ...]) -> None:
         """Believes an answer if whoever gave it has proven its name; raises `_Refused`."""
@@ -155,8 +174,29 @@ class Joining:
                 raise _Refused(doubt, is_lasting=True)
 
 
+def _read(data: bytes) -> Admitted:
+    """An answer that a cluster could have given; raises `_Refused`."""
+    try:
+        answer = pb.JoinAnswer.FromString(data) if len(data) <= _ANSWER_BYTES_MAX else None
+    except DecodeError:
+        answer = None
+    if answer is None or not 1 <= len(answer.cluster) <= NAME_BYTES_MAX:
+        raise _Refused("its answer cannot be read", is_lasting=False)
+    if not answer.cluster.isprintable() or len(answer.roster) > NODES_MAX:
+        raise _Refused("its answer cannot be read", is_lasting=False)
+    for name, place in answer.roster.items():
+        if not is_node_name(name) or not is_address(place):
+            raise _Refused(
+                f"its answer has {name[:80]!r} at {place[:80]!r}, which is no node's name and "
+                "address",
+                is_lasting=False,
+            )
+    return Admitted(answer.cluster, {NodeId(name): at for name, at in answer.roster.items()})
+
+
 def _why(error: grpc.aio.AioRpcError) -> _Refused:
-    code, details = error.code(), error.details() or ""
+    # One line of a log, whatever the other end says.
+    code, details = error.code(), " ".join((error.details() or "").split())[:1_000]
     if _OTHER_AUTHORITY in details:
         return _Refused(
             "it shows a certificate of another authority than this node's: make this node's with "
@@ -169,5 +209,9 @@ def _why(error: grpc.aio.AioRpcError) -> _Refused:
             "the cluster, and name their peer addresses",
             is_lasting=True,
         )
-    sentence = details if code in _LASTING else f"{code.name}: {details}"
+    sentence = f"{code.name}: {details}"
+    if code is grpc.StatusCode.DEADLINE_EXCEEDED:
+        sentence = "it gave no answer in time"
+    elif code in _LASTING or code is grpc.StatusCode.UNAVAILABLE:
+        sentence = details
     return _Refused(sentence, is_lasting=code in _LASTING)

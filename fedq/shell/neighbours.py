@@ -5,7 +5,8 @@ nodes that the log gives its entries to, the roster on the disk.
 
 Invariants: until this process is up in the map, which may be an old one before that, nobody is left
 out whom the configuration or the disk names; from then on only whom the roster has, or the log
-counts, has a link. What is known of a node's address is tried in turn.
+counts, has a link. What is known of a node's address is tried in turn; what nobody can dial is left
+out, with a warning.
 """
 
 import asyncio
@@ -13,6 +14,7 @@ import logging
 from collections.abc import Callable, Iterator, Mapping
 from typing import Final, Protocol
 
+from fedq.core.addresses import is_address
 from fedq.core.ids import NodeId
 from fedq.node.records.state import NodeState
 from fedq.shell.identity import IdentityFile
@@ -54,7 +56,7 @@ class Neighbours:
 
     __slots__ = (
         "_configured", "_due", "_links", "_log", "_loop", "_me", "_node", "_places", "_refuse",
-        "_remember", "_remembered",
+        "_remember", "_remembered", "_unreadable",
     )  # fmt: skip
 
     def __init__(
@@ -64,10 +66,12 @@ class Neighbours:
         self._me = me
         self._configured = dict(configured)
         self._remembered = dict(stored)
+        #: What was no address, so that it is said once.
+        self._unreadable: dict[str, None] = {}
         self._places: dict[NodeId, Addresses] = {}
         for known in (configured, stored):
             for node, address in known.items():
-                _add(self._places, node, address)
+                self._add(self._places, node, address)
         self._places.pop(me, None)
         self._due = False
 
@@ -94,7 +98,8 @@ class Neighbours:
     def start(self) -> None:
         """Begins to dial."""
         for peer, addresses in self._places.items():
-            self._links.reach(peer, addresses)
+            if addresses:
+                self._links.reach(peer, addresses)
 
     def follow(self) -> None:
         """Takes note that the roster, or who votes, may have changed: soon, between all turns."""
@@ -109,7 +114,7 @@ class Neighbours:
         for peer, addresses in wanted.items():
             if peer not in before:
                 self._log.know(peer)
-            if before.get(peer) != addresses:
+            if addresses and before.get(peer) != addresses:
                 self._links.reach(peer, addresses)
         for peer in [peer for peer in before if peer not in wanted]:
             logger.info("%s is of this cluster no more", peer)
@@ -130,14 +135,14 @@ class Neighbours:
         if not self._is_up:
             for known in (self._configured, self._remembered, roster):
                 for node, address in known.items():
-                    _add(places, node, address)
+                    self._add(places, node, address)
         else:
             for node, address in roster.items():
-                _add(places, node, address)
+                self._add(places, node, address)
             for node, address in self._configured.items():
                 # The map has where its process was last, and the file perhaps where it will be.
                 if node in roster:
-                    _add(places, node, address)
+                    self._add(places, node, address)
             for node in self._log.voters:
                 if node in self._places:
                     places.setdefault(node, self._places[node])
@@ -159,8 +164,11 @@ class Neighbours:
             return
         self._remembered = roster
 
-
-def _add(places: dict[NodeId, Addresses], node: NodeId, address: str) -> None:
-    known = places.get(node, ())
-    if address not in known:
-        places[node] = (*known, address)
+    def _add(self, places: dict[NodeId, Addresses], node: NodeId, address: str) -> None:
+        known = places.setdefault(node, ())
+        if not is_address(address):
+            if node != self._me and address not in self._unreadable:
+                self._unreadable[address] = None
+                logger.warning("%s is not dialled at %.80r, which is no address", node, address)
+        elif address not in known:
+            places[node] = (*known, address)

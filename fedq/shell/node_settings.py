@@ -5,7 +5,7 @@ with what only the process knows: chance, the clock, the machine's memory.
 """
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from fedq.core.ids import NodeId
 from fedq.node.settings import NodeSettings
@@ -18,11 +18,12 @@ from fedq.shell.last_act import LastAct
 
 def node_settings(
     config: NodeConfig, identity: Identity, vouched_since: int, founders: Mapping[NodeId, str],
-    amqp_address: str, last_act: LastAct,
+    neighbours: Iterable[NodeId], amqp_address: str, last_act: LastAct,
 ) -> NodeSettings:  # fmt: skip
     """The settings of the process that `identity` names; `amqp_address`: where it listens.
 
-    `founders`: who votes as long as the log names nobody, and this node.
+    `founders`: who votes as long as the log names nobody, and this node. `neighbours`: all that
+    this node begins to dial.
     """
     timing = config.timing
     return NodeSettings(
@@ -36,7 +37,7 @@ def node_settings(
         last_stop=last_act.last_stop,
         peers=dict(founders),
         joins=identity.joined,
-        neighbours=tuple(node for node, _ in identity.roster if node not in founders),
+        neighbours=tuple(node for node in neighbours if node not in founders),
         amqp_address=amqp_address,
         zone=config.zone,
         users=dict(config.users),

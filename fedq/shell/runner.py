@@ -237,8 +237,8 @@ class NodeRunner:
     def _build(self, journal: JournalFiles, identity: Identity, recovered: Recovered) -> _Parts:
         config = self._config
         settings = node_settings(
-            config, identity, journal.vouch.since, self._founders, self._amqp_address,
-            self._last_act,
+            config, identity, journal.vouch.since, self._founders, self._neighbours,
+            self._amqp_address, self._last_act,
         )  # fmt: skip
         node = Node(settings, recovered)
         turn = Turn(node, self.turn_times, now_ms=monotonic_ms, on_fatal=self._on_fatal)
@@ -306,9 +306,11 @@ class NodeRunner:
         def ask(operation: AdmitNode, answer: Callable[[Result], None]) -> None:
             parts.turn.input(parts.node.on_change_asked, operation, answer)
 
+        state = parts.node.state
         admitting = Admitting(
-            parts.desk, parts.node.state.map, ask, is_secure=config.certificates is not None
-        )
+            parts.desk, state.map, ask, lambda: state.serving,
+            is_secure=config.certificates is not None,
+        )  # fmt: skip
         await parts.grpc.start_peer((self._peer_server, admitting), parts.desk)
         await parts.grpc.start_admin()
         self._neighbours.start()

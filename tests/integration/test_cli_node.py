@@ -38,8 +38,10 @@ def configure(directory: Path, amqp_port: int, admin_port: int) -> Path:
 
 
 @contextmanager
-def node(file: Path, *options: str) -> Iterator[subprocess.Popen[bytes]]:
-    """The process, once it is ready; its log goes to `node.log` beside the configuration."""
+def node(
+    file: Path, *options: str, until_it_says: str = " ready: amqp://"
+) -> Iterator[subprocess.Popen[bytes]]:
+    """The process, once it is ready or says so; its log is `node.log` beside the configuration."""
     log = file.parent / "node.log"
     with log.open("wb") as stream:
         process = subprocess.Popen(
@@ -47,7 +49,7 @@ def node(file: Path, *options: str) -> Iterator[subprocess.Popen[bytes]]:
             stdin=subprocess.PIPE, stdout=stream, stderr=stream, env=environment(),
         )  # fmt: skip
     try:
-        until("the node is ready", lambda: " ready: amqp://" in log.read_text(), END_S)
+        until("the node is ready", lambda: until_it_says in log.read_text(), END_S)
         yield process
     finally:
         process.kill()
@@ -74,6 +76,16 @@ def test_a_signal_stops_the_node_cleanly(tmp_path: Path, number: signal.Signals)
     lines = (tmp_path / "node.log").read_text().splitlines()
     assert all(LOG_LINE.fullmatch(line) for line in lines), lines
     assert lines[-1].endswith("stopped")
+
+
+def test_a_node_that_asks_to_be_let_in_is_stopped_cleanly(tmp_path: Path) -> None:
+    amqp, admin, peer, nobody = free_ports(4)
+    file = configure(tmp_path, amqp, admin)
+    more = {"peer": {"host": LOOPBACK, "port": peer}, "join": [f"{LOOPBACK}:{nobody}"]}
+    file.write_text(file.read_text() + yaml.safe_dump(more))
+    with node(file, until_it_says="not let in by") as process:
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(END_S) == 0
 
 
 def test_what_rotates_logs_does_not_end_the_node(tmp_path: Path) -> None:

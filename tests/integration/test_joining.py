@@ -121,7 +121,7 @@ def status(cluster: Growing, node: str) -> dict[str, Any]:
 
 
 def start_all_again(cluster: Growing, open_connection: Connect) -> None:
-    """In some order, though the addresses under `join` are those of a node that is no more."""
+    """In a fixed order of its own, though the node under `join` is gone."""
     with open_connection(cluster.nodes["a"].amqp) as connection:
         channel = connection.channel()
         channel.confirm_delivery()

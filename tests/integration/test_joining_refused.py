@@ -20,7 +20,7 @@ from fedq.shell.config.values import ConfigError, NodeConfig
 from fedq.shell.config.yaml import Value
 from fedq.shell.pb import peer_pb2 as pb
 from fedq.shell.peers.admitting import JOIN_METHOD
-from fedq.shell.peers.channel import HELLO_METADATA, NODE_METADATA, open_channel
+from fedq.shell.peers.channel import HELLO_METADATA, NODE_METADATA, SERVICE, open_channel
 from fedq.shell.peers.desk import agreed_settings
 from fedq.shell.peers.hello import Hello, Process, encode_hello
 from fedq.shell.runner import NodeRunner
@@ -30,6 +30,7 @@ from tests.unit.shell.fakes import until
 pytestmark = pytest.mark.slow
 
 HOST = "127.0.0.1"
+OK = grpc.StatusCode.OK
 WITHIN_S = 30.0
 
 
@@ -189,10 +190,18 @@ def test_a_stranger_finds_a_bounded_roster_and_leaves_nothing_else(tmp_path: Pat
                 (b"\x0a" + b"x" * 2_000, said("z")),
                 (request("no address"), said("z")),
                 (request("0.0.0.0:1"), said("z")),
+                # A resolver raises what is no `OSError` for these.
+                (request("a..b:5672"), said("z")),
+                (request(f"{'x' * 64}:1"), said("z")),
                 (request(f"{HOST}:1"), said("z", speaks=(1, 2))),
                 (request(f"{HOST}:1"), said("z", speaks=(NEWEST + 5, NEWEST + 6))),
                 (request(f"{HOST}:1"), said("z", belongs_to="another")),
                 (request(made.address("a")), said("z")),
+                # Without certificates all nodes are on one host.
+                (request("203.0.113.7:25"), said("z")),
+                (request(f"{HOST}:1"), said("evil name")),
+                (request(f"{HOST}:1"), said("z", belongs_to="B" * 300)),
+                (request(f"{HOST}:1"), said("z", agreed={"x\n2026 ERROR forged": "y"})),
             ):
                 with pytest.raises(grpc.aio.AioRpcError) as refused:
                     await call(data, metadata=metadata)
@@ -221,6 +230,122 @@ def test_a_stranger_finds_a_bounded_roster_and_leaves_nothing_else(tmp_path: Pat
         assert not [subject for subject in state.found if "y1" in subject or "x1" in subject]
         assert state.serving
         assert one.raft.voters == ("a",)
+
+    play(tmp_path, scene)
+
+
+def test_who_asks_again_and_again_costs_few_commits_and_log_lines(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def scene(made: Site) -> None:
+        one = await made.start(made.config("a"))
+        async with open_channel(made.address("a"), None) as channel:
+            call: Any = channel.unary_unary(JOIN_METHOD)
+            assert await code_of(call(request(f"{HOST}:1"), metadata=said("z"))) is OK
+            applied = one.raft.applied_index
+            for number in range(50):
+                other = pb.JoinRequest(peer_address=f"{HOST}:1", directory=f"disk {number}")
+                refused = await code_of(call(other.SerializeToString(), metadata=said("z")))
+                assert refused is grpc.StatusCode.FAILED_PRECONDITION
+            moved = [
+                await code_of(call(request(f"{HOST}:{2 + number}"), metadata=said("z")))
+                for number in range(50)
+            ]
+            assert moved.count(grpc.StatusCode.UNAVAILABLE) > 40
+            assert one.raft.applied_index - applied < 20
+
+    caplog.set_level("WARNING")
+    play(tmp_path, scene)
+    assert 1 <= len([line for line in caplog.messages if "refused to let" in line]) < 20
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        lambda _: b"\xff\xff\xff",
+        lambda _: b"",
+        lambda own: joined(own, q="garbage"),
+        lambda own: joined(own, q="a..b:1"),
+        lambda own: joined(own, **{"evil name": f"{HOST}:1"}),
+        lambda own: joined(own, **{f"n{each}": f"{HOST}:1" for each in range(3_000)}),
+        lambda own: joined(own, **{f"n{each}": f"{HOST}:1" for each in range(NODES_MAX)}),
+        lambda own: joined(f"{own}1", q=f"{HOST}:1"),
+    ],
+)
+def test_an_answer_that_no_cluster_gives_is_not_believed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, answer: Callable[[str], bytes]
+) -> None:
+    monkeypatch.setattr(joining, "PATIENCE_S", 0.2)
+
+    async def scene(made: Site) -> None:
+        async def give(data: bytes, context: Any) -> bytes:
+            await context.send_initial_metadata(said("q")[1:])
+            return answer(pb.JoinRequest.FromString(data).peer_address)
+
+        async with answering(made, give):
+            with pytest.raises(NodeFailure, match=r"let node 'b' in \(.*its answer"):
+                await made.start(made.config("b", "q"))
+        # Nothing of it is on the disk: the node may join another cluster.
+        await made.start(made.config("a"))
+        await made.start(made.config("b", "a"))
+
+    play(tmp_path, scene)
+
+
+def test_a_node_that_is_stopped_while_it_asks_ends_at_once(tmp_path: Path) -> None:
+    async def scene(made: Site) -> None:
+        asked = asyncio.Event()
+
+        async def wait(_: bytes, __: Any) -> bytes:
+            asked.set()
+            await asyncio.Event().wait()
+            return b""
+
+        async with answering(made, wait):
+            runner = NodeRunner(made.config("b", "q"))
+            starting = asyncio.create_task(runner.start())
+            await asked.wait()
+            runner.request_stop()
+            # Much earlier than the call's own deadline.
+            with pytest.raises(joining.StoppedJoining):
+                await asyncio.wait_for(starting, joining._CALL_S / 2)
+
+    play(tmp_path, scene)
+
+
+@asynccontextmanager
+async def answering(
+    made: Site, answer: Callable[[bytes, Any], Coroutine[Any, Any, bytes]]
+) -> AsyncIterator[None]:
+    """Somebody at the address of q who takes calls of `Join`."""
+    server = grpc.aio.server()
+    handler: Any = grpc.unary_unary_rpc_method_handler(answer)
+    server.add_generic_rpc_handlers(
+        (grpc.method_handlers_generic_handler(SERVICE, {"Join": handler}),)
+    )
+    server.add_insecure_port(made.address("q"))
+    await server.start()
+    try:
+        yield
+    finally:
+        await server.stop(0)
+
+
+def joined(own: str, **roster: str) -> bytes:
+    return pb.JoinAnswer(cluster="c", roster={"b": own, **roster}).SerializeToString()
+
+
+def test_a_node_that_joined_goes_on_with_a_file_that_names_other_nodes(tmp_path: Path) -> None:
+    async def scene(made: Site) -> None:
+        await made.start(made.config("a"))
+        two = await made.start(made.config("b", "a"))
+        await made.stop(two)
+        stale: dict[str, Value] = {name: made.address(name) for name in ("a", "b", "x")}
+        two = await made.start(made.config("b", peers=stale, peer=None))
+        # The link to it has been tried, and has failed, before the map leaves it out.
+        await until(lambda: NodeId("x") not in two._neighbours, WITHIN_S)
+        assert two.is_linked(NodeId("a"))
+        assert two.failure is None
 
     play(tmp_path, scene)
 

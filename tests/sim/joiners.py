@@ -75,12 +75,17 @@ class Joiner(Wisher):
         is_free = self.ledger.on_confirm is None and not any(host.paused for host in self.hosts)
         is_free = is_free and not faults.stops_one() and not faults.stopping
         # The others have to be a majority.
-        is_free = is_free and len(self._cluster.raft.electing) > 2
+        is_free = is_free and len(self._cluster.raft.electing) > 2 and self._all_vote()
         return is_free and self._is_whole() and bool(self._expendable())
 
     def _expendable(self) -> list[Host]:
         """Hosts without which nothing is missing; with the others it would be for long."""
         return [host for host in self.hosts if not inspect_node.only_copies(host)]
+
+    def _all_vote(self) -> bool:
+        """Whether the log elects with those who should vote: half of two are no majority."""
+        states = [inspect_node.state_of(host) for host in self.hosts if host.alive]
+        return all(sorted(each.voters) == [*(each.map.wanted_voters or ())] for each in states)
 
     def _replace(self) -> Script[None]:
         """One dies for good; another one joins."""

@@ -15,6 +15,7 @@ import grpc
 
 from fedq.cli.terminal import options
 from fedq.cli.terminal.failure import USAGE, CommandError
+from fedq.core.addresses import split_address
 from fedq.shell.config import admin_token
 from fedq.shell.config import file as config_file
 from fedq.shell.config.values import (
@@ -23,7 +24,6 @@ from fedq.shell.config.values import (
     is_loopback,
     is_wildcard,
     join_address,
-    split_address,
 )
 
 #: The environment variable that holds a token; not an option, which others could see.

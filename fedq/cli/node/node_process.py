@@ -37,6 +37,7 @@ from fedq.shell.config.values import ConfigError, NodeConfig
 from fedq.shell.host.allocator import settle_allocator
 from fedq.shell.host.process import settle_collector
 from fedq.shell.host.watchdog import Watchdog
+from fedq.shell.joining import StoppedJoining
 from fedq.shell.node_settings import memory_bytes
 from fedq.shell.raft.journal import RaftStorageError
 from fedq.shell.runner import NodeRunner
@@ -76,6 +77,9 @@ async def _serve(config: NodeConfig, stop_with_stdin: bool) -> int:
         _watch_stdin(loop, runner)
     try:
         await runner.start()
+    except StoppedJoining:
+        await _stop_http(http)
+        return 0
     except ConfigError as error:
         await _stop_http(http)
         raise CommandError(str(error), USAGE) from error

@@ -42,9 +42,9 @@ class ClusterFlow:
 
     __slots__ = (
         "_beat_ms", "_changing", "_heard_as", "_is_up", "_members_version", "_said_full",
-        "_served", "_up_versions", "abandoned", "aside", "awaiting", "beat_due", "coming_up",
-        "deciding", "detector", "handing", "lease", "proposals", "punctuality", "reviving",
-        "state", "tallies",
+        "_served", "_up_since", "_up_versions", "abandoned", "aside", "awaiting", "beat_due",
+        "coming_up", "deciding", "detector", "handing", "lease", "proposals", "punctuality",
+        "reviving", "state", "tallies",
     )  # fmt: skip
 
     def __init__(self, state: NodeState) -> None:
@@ -60,6 +60,8 @@ class ClusterFlow:
         #: Whether this process is up in the map, as of this change of its members.
         self._is_up = False
         self._members_version = MapVersion(-1)
+        #: At which version of the map it came up, as of then; 0: it is not up.
+        self._up_since = MapVersion(0)
         #: Whether this node served when the last turn ended.
         self._served = False
         self._beat_ms = -settings.heartbeat_ms
@@ -144,9 +146,16 @@ class ClusterFlow:
 
     def know(self, node: NodeId) -> None:
         """Has to do with one more node from now on: the roster has it."""
-        self.state.know(node)
-        if node != self.state.me:
-            self.detector.add_peer(node)
+        state = self.state
+        is_new = node not in state.peers
+        state.know(node)
+        if node == state.me:
+            return
+        self.detector.add_peer(node)
+        if is_new or node not in state.map.members:
+            # Whoever comes after this process came up has it in all that it asks the others for:
+            # this one need not hear all from it before it goes on serving.
+            state.peers[node].met_at = self._up_since
 
     @property
     def wanted_voters(self) -> tuple[NodeId, ...] | None:
@@ -278,6 +287,9 @@ class ClusterFlow:
         if state.map.members_version != self._members_version:
             self._members_version = state.map.members_version
             self._is_up = self.coming_up.is_up
+            mine = state.map.members.get(state.me)
+            known = mine is not None and self._is_up
+            self._up_since = MapVersion(mine.up_version if mine is not None and known else 0)
             self.coming_up.look()
         lease = self.lease
         may_serve = self._is_up and not state.outvoted and not state.log_stalls

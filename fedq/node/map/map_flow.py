@@ -339,7 +339,9 @@ class MapFlow:
         """Takes note that a node is of the cluster, or is no more: then its peer has no session."""
         state = self.state
         state.roster_changes += 1
-        if node in state.map.roster and node != state.me and node not in state.peers:
+        if node not in state.map.roster or node == state.me:
+            return
+        if node not in state.peers or node not in state.map.members:
             self.cluster.know(node)
             self.sessions.refresh(node)
 

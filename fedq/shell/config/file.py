@@ -24,6 +24,7 @@ from pydantic import (
 from pydantic_core import ErrorDetails
 
 from fedq.core import limits
+from fedq.core.addresses import NODE_NAME_PATTERN
 from fedq.core.ids import NodeId
 from fedq.shell.config import yaml as config_yaml
 from fedq.shell.config.reaching import check_address, check_peers
@@ -45,9 +46,8 @@ from fedq.shell.config.values import (
 from fedq.shell.config.yaml import USERS_KEY, Value, key_text
 
 _TIMING: Final = Timing()
-_NAME_PATTERN: Final = r"^[A-Za-z0-9][A-Za-z0-9._-]{0,62}$"
 
-_Name = Annotated[str, StringConstraints(pattern=_NAME_PATTERN)]
+_Name = Annotated[str, StringConstraints(pattern=NODE_NAME_PATTERN)]
 _Port = Annotated[int, Field(ge=0, le=65_535)]
 _Text = Annotated[str, StringConstraints(min_length=1, max_length=255)]
 _Milliseconds = Annotated[int, Field(ge=10, le=600_000)]

@@ -4,8 +4,9 @@ In: a configuration. Out: nothing, or a `ConfigError`.
 """
 
 from fedq.core import limits
+from fedq.core.addresses import split_address
 from fedq.core.ids import NodeId
-from fedq.shell.config.values import Listener, NodeConfig, is_loopback, is_wildcard, split_address
+from fedq.shell.config.values import Listener, NodeConfig, is_loopback, is_wildcard
 
 
 def check_peers(config: NodeConfig) -> None:

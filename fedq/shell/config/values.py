@@ -13,6 +13,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Final
 
+from fedq.core.addresses import split_address
 from fedq.core.ids import NodeId
 from fedq.core.limits import (
     CHANNELS_MAX,
@@ -187,22 +188,8 @@ class NodeConfig:
         return join_address(self.peer.host, self.peer.port)
 
 
-def split_address(address: str) -> tuple[str, int]:
-    """(host, port) of "host:port" or "[v6 host]:port"; raises `ValueError` with a sentence."""
-    host, colon, digits = address.rpartition(":")
-    if host.startswith("[") and host.endswith("]"):
-        host = host[1:-1]
-    elif ":" in host:
-        raise ValueError(f"{address!r} is ambiguous; write an IPv6 address as [address]:port")
-    if not colon or not host or not digits.isascii() or not digits.isdigit():
-        raise ValueError(f"{address!r} is no address; write host:port")
-    if not 0 < int(digits) <= 65_535:
-        raise ValueError(f"{digits} is no port; give a number from 1 to 65535")
-    return host, int(digits)
-
-
 def join_address(host: str, port: int) -> str:
-    """The inverse of `split_address`."""
+    """The inverse of `fedq.core.addresses.split_address`."""
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 

@@ -5,7 +5,8 @@ roster; or a refusal that says what to do: UNAVAILABLE for what time cures, FAIL
 what somebody has to change, PERMISSION_DENIED for who does not prove its name.
 
 Invariants: only a caller that has proven its name as on a stream is looked at; few of them wait at
-a time; what a caller brings is as short as a name and an address.
+a time; what a caller brings is as short as a name and an address. Whom this node's map refuses, if
+that is up to date, costs no commit, and one name costs one in `_PAUSE_S`; few refusals are logged.
 """
 
 import asyncio
@@ -17,12 +18,14 @@ import grpc
 import grpc.aio
 from google.protobuf.message import DecodeError
 
+from fedq.core.addresses import is_node_name, split_address
 from fedq.core.errors import Refused
 from fedq.core.ids import NodeId
 from fedq.core.limits import NAME_BYTES_MAX, NODES_MAX
 from fedq.core.versions import JOINING
 from fedq.node.cluster.proposals import GAVE_UP, Result
-from fedq.shell.config.values import is_wildcard, split_address
+from fedq.shell.config.values import is_loopback, is_wildcard
+from fedq.shell.log_lines.rare_lines import RareLines
 from fedq.shell.pb import peer_pb2 as pb
 from fedq.shell.peers.calling import Context, UnprovenError, caller_of
 from fedq.shell.peers.channel import HELLO_METADATA, SERVICE
@@ -35,6 +38,11 @@ JOIN_METHOD: Final = f"/{SERVICE}/Join"
 #: Callers whose node is being admitted; others are to ask again.
 _WAITING_MAX: Final = 8
 _REQUEST_BYTES_MAX: Final = 1_024
+#: How long an answer takes at most: a caller waits for 10 seconds.
+_ANSWER_S: Final = 8.0
+#: Between two changes of the map that one name asks for, and of how many it is remembered.
+_PAUSE_S: Final = 2.0
+_ASKED_MAX: Final = 2 * NODES_MAX
 
 logger = logging.getLogger("fedq.node")
 
@@ -55,15 +63,29 @@ class _Refusal(NamedTuple):
 class Admitting:
     """Answers `Join` at one node; to be added to its server for peers."""
 
-    __slots__ = ("_ask", "_desk", "_is_secure", "_map", "_waiting")
+    __slots__ = (
+        "_ask", "_asked_s", "_clock", "_desk", "_is_current", "_is_secure", "_map", "_rare",
+        "_waiting",
+    )  # fmt: skip
 
-    def __init__(self, desk: PeerDesk, known: ClusterMap, ask: Ask, *, is_secure: bool) -> None:
-        """`is_secure`: callers have certificates, and must be who they prove to be."""
+    def __init__(
+        self, desk: PeerDesk, known: ClusterMap, ask: Ask, is_current: Callable[[], bool],
+        *, is_secure: bool,
+    ) -> None:  # fmt: skip
+        """`is_secure`: callers have certificates, and must be who they prove to be.
+
+        `is_current`: whether this node's map is the cluster's, and not one of a while ago.
+        """
         self._desk = desk
         self._map = known
         self._ask = ask
+        self._is_current = is_current
         self._is_secure = is_secure
         self._waiting = 0
+        self._clock = asyncio.get_running_loop().time
+        #: When the map was changed last for a name.
+        self._asked_s: dict[NodeId, float] = {}
+        self._rare = RareLines(logger, self._clock)
 
     def add_to(self, server: grpc.aio.Server) -> None:
         """Registers with `server`, which must not have been started yet."""
@@ -76,21 +98,20 @@ class Admitting:
         try:
             hello = caller_of(context, is_secure=self._is_secure)
         except UnprovenError as error:
-            logger.warning("refused %r at %s: %s", error.caller[:255], context.peer(), error)
+            self._rare.warn("refused %r at %s: %s", error.caller[:255], context.peer(), error)
             await context.abort(grpc.StatusCode.PERMISSION_DENIED, str(error))
         mine = self._desk.answer_to(hello)
         await context.send_initial_metadata(((HELLO_METADATA, encode_hello(mine)),))
-        request = _decoded(data)
+        request = _decoded(data, hello.node, is_secure=self._is_secure)
         if isinstance(request, str):
             await self._refuse(context, hello, _Refusal(request))
-        refusal = self._why_not(hello)
-        if refusal is None and self._waiting >= _WAITING_MAX:
-            refusal = _Refusal("other nodes are joining: ask again in a moment", passes=True)
+        operation = AdmitNode(hello.node, request.peer_address, request.directory)
+        refusal = self._why_not(hello) or self._why_not_changed(operation)
         if refusal is not None:
             await self._refuse(context, hello, refusal)
         self._waiting += 1
         try:
-            result = await self._admitted(hello.node, request)
+            result = await self._admitted(operation)
         finally:
             self._waiting -= 1
         if isinstance(result, Refused):
@@ -131,19 +152,38 @@ class Admitting:
             )
         return None
 
-    async def _admitted(self, node: NodeId, request: pb.JoinRequest) -> Result:
+    def _why_not_changed(self, operation: AdmitNode) -> _Refusal | None:
+        """Why the map is not asked; None: it is, and that is noted."""
+        refused = self._map.why_not_admitted(operation) if self._is_current() else None
+        if refused is not None:
+            return _Refusal(refused.text)
+        now_s, asked_s = self._clock(), self._asked_s
+        for node in [node for node, at_s in asked_s.items() if now_s - at_s >= _PAUSE_S]:
+            del asked_s[node]
+        is_busy = self._waiting >= _WAITING_MAX or len(asked_s) >= _ASKED_MAX
+        if is_busy or operation.node in asked_s:
+            return _Refusal("nodes are joining: ask again in a moment", passes=True)
+        asked_s[operation.node] = now_s
+        return None
+
+    async def _admitted(self, operation: AdmitNode) -> Result:
+        """What the map says; `GAVE_UP` if that takes too long."""
         heard: asyncio.Future[Result] = asyncio.get_running_loop().create_future()
 
         def answer(result: Result) -> None:
             if not heard.done():
                 heard.set_result(result)
 
-        self._ask(AdmitNode(node, request.peer_address, request.directory), answer)
-        return await heard
+        self._ask(operation, answer)
+        try:
+            async with asyncio.timeout(_ANSWER_S):
+                return await heard
+        except TimeoutError:
+            return GAVE_UP
 
     async def _refuse(self, context: Context, hello: Hello, refusal: _Refusal) -> NoReturn:
         if not refusal.passes:
-            logger.warning(
+            self._rare.warn(
                 "refused to let %r at %s join: %s", hello.node, context.peer(), refusal.sentence
             )
         code = grpc.StatusCode.FAILED_PRECONDITION
@@ -159,8 +199,13 @@ _TOO_OLD: Final = (
 )
 
 
-def _decoded(data: bytes) -> pb.JoinRequest | str:
-    """The request, or what is wrong with it."""
+def _decoded(data: bytes, node: NodeId, *, is_secure: bool) -> pb.JoinRequest | str:
+    """The request of a node, or what is wrong with it."""
+    if not is_node_name(node):
+        return (
+            f"{node[:80]!r} is no name of a node: give it letters, digits, '.', '_' and '-', a "
+            "letter or digit first, 63 at most"
+        )
     if len(data) > _REQUEST_BYTES_MAX:
         return f"a request of {len(data)} bytes"
     try:
@@ -170,6 +215,11 @@ def _decoded(data: bytes) -> pb.JoinRequest | str:
         return f"not the request of a node that joins: {error}"
     if is_wildcard(host):
         return f"{host} is no address others can reach; name the host in `peer.advertise`"
+    if not is_secure and not is_loopback(host):
+        return (
+            f"{host} is on another machine, which is only safe with certificates: make them with "
+            "`fedq certs` and name them under `certificates`"
+        )
     if not 1 <= len(request.directory.encode()) <= NAME_BYTES_MAX:
         return "not the request of a node that joins: it does not say which directory it has"
     if len(request.peer_address.encode()) > NAME_BYTES_MAX:

@@ -18,10 +18,10 @@ from typing import Final, NamedTuple, Protocol
 
 import grpc.aio
 
+from fedq.core.addresses import split_address
 from fedq.core.ids import Incarnation, NodeId
 from fedq.core.limits import LAST_WORDS_MS
 from fedq.core.peer_messages import PeerFrame
-from fedq.shell.config.values import split_address
 from fedq.shell.peers.certificates import NodeCertificates
 from fedq.shell.peers.channel import LINK_METHOD, RAFT_METHOD, open_channel
 from fedq.shell.peers.codec import encode_raft
@@ -163,8 +163,8 @@ class PeerClient:
         known = self._peers.get(peer)
         if known is not None:
             if known.dialing.use(addresses):
-                known.link.break_off()
-                known.raft.break_off()
+                known.link.dial_anew()
+                known.raft.dial_anew()
         elif peer != self._desk.hello.node and not self._is_stopped:
             self._peers[peer] = self._begin(peer, _Dialing(addresses, self._certificates))
 
@@ -190,7 +190,9 @@ class PeerClient:
             for address in addresses:
                 if not await refuses_connections(address):
                     return
-            self._feed(self._node.on_link_down, peer, True)
+            if dialing.addresses == addresses:
+                # Otherwise it has moved meanwhile: nobody listens where it was before.
+                self._feed(self._node.on_link_down, peer, True)
 
         async def on_raft_down() -> None:
             self._raft.on_peer_disconnected(peer)
@@ -269,16 +271,17 @@ async def _end(peer: _Peer) -> None:
 
 async def refuses_connections(address: str) -> bool:
     """Whether the host at "host:port" answers, on each of its addresses, that nobody listens."""
-    host, port = split_address(address)
     loop = asyncio.get_running_loop()
     try:
+        host, port = split_address(address)
         async with asyncio.timeout(_PROBE_S):
             found = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM)
             for place in {info[4][:2]: None for info in found}:
                 if not await _refuses(str(place[0]), int(place[1])):
                     return False
-    except (OSError, TimeoutError):
-        # No answer is no proof: the host may be slow, cut off or unknown for the moment.
+    except (OSError, TimeoutError, ValueError):
+        # No answer is no proof: the host may be slow, cut off or unknown for the moment. Nor is
+        # what no resolver takes for a name.
         return False
     return bool(found)
 

@@ -4,6 +4,7 @@ Inputs: an introduction, or bytes of which nothing is believed. Outputs: bytes, 
 `MalformedFrameError` for what is none. The fields are told in `protos/peer.proto`.
 """
 
+from collections.abc import Mapping
 from typing import Final, NamedTuple
 
 from google.protobuf.message import DecodeError
@@ -15,6 +16,9 @@ from fedq.shell.peers.codec import node_name
 from fedq.shell.peers.malformed import MalformedFrameError
 
 HELLO_BYTES_MAX: Final = 32 * limits.KIB
+#: What is agreed upon, in entries and in characters of one: it is told to operators, and logged.
+_AGREED_MAX: Final = 32
+_AGREED_CHARACTERS_MAX: Final = 1_024
 
 
 class Process(NamedTuple):
@@ -75,7 +79,18 @@ def decode_hello(data: bytes) -> Hello:
     process = Process(Incarnation(wire.incarnation), wire.start, wire.started_ms)
     known = (wire.known, wire.known_start)
     proof = Proof(wire.certificate, wire.signature) if wire.certificate else None
+    agreed = dict(wire.agreed)
+    _check_said((wire.node, wire.start, wire.known_start, wire.belongs_to), agreed)
     return Hello(
-        NodeId(node_name(wire.node)), process, dict(wire.agreed), known, wire.nonce, proof,
+        NodeId(node_name(wire.node)), process, agreed, known, wire.nonce, proof,
         (wire.oldest or wire.version, wire.version), wire.cluster, wire.belongs_to,
     )  # fmt: skip
+
+
+def _check_said(names: tuple[str, ...], agreed: Mapping[str, str]) -> None:
+    """Checks what sentences and log lines repeat; raises `MalformedFrameError`."""
+    if any(len(name) > limits.NAME_BYTES_MAX for name in names) or len(agreed) > _AGREED_MAX:
+        raise MalformedFrameError("an introduction with more than any node says")
+    said = [*names, *agreed, *agreed.values()]
+    if any(len(text) > _AGREED_CHARACTERS_MAX or not text.isprintable() for text in said):
+        raise MalformedFrameError("an introduction with what nobody could read in a log")

@@ -10,6 +10,7 @@ breaks, too; what waits is bounded in bytes.
 """
 
 import asyncio
+import contextlib
 import logging
 from collections import deque
 from collections.abc import Awaitable, Callable, Iterable
@@ -34,6 +35,8 @@ _WELCOME_S: Final = 2.0
 #: Between attempts; longer when the peer refuses for a reason that time alone does not cure.
 _RETRY_S: Final = 0.05
 _RETRY_REFUSED_S: Final = 1.0
+#: And longer the longer a peer has been away, up to a second: many dead ones cost a core otherwise.
+_SHARE_OF_ABSENCE: Final = 1 / 20
 #: How often a stream that is to end is asked whether all has left.
 _DRAIN_S: Final = 0.005
 #: A peer that keeps failing for the same reason is logged once, and again after so many attempts.
@@ -65,9 +68,9 @@ class PeerStream:
     """One outgoing stream to one peer."""
 
     __slots__ = (
-        "_call", "_channel", "_desk", "_failures", "_frames", "_kind", "_last_reason", "_log_level",
-        "_method", "_on_down", "_on_taken", "_on_up", "_peer", "_queue", "_queue_bytes", "_up",
-        "_wake", "_writing",
+        "_call", "_channel", "_desk", "_failing_s", "_failures", "_frames", "_hurry", "_kind",
+        "_last_reason", "_log_level", "_method", "_on_down", "_on_taken", "_on_up", "_peer",
+        "_queue", "_queue_bytes", "_up", "_wake", "_writing",
     )  # fmt: skip
 
     def __init__(
@@ -103,6 +106,10 @@ class PeerStream:
         self._writing = False
         self._call: Call | None = None
         self._failures = 0
+        #: Since when attempts have failed; None: it was up.
+        self._failing_s: float | None = None
+        #: The next attempt is to begin without a pause.
+        self._hurry = asyncio.Event()
         self._last_reason = ""
 
     @property
@@ -144,6 +151,12 @@ class PeerStream:
         if self._call is not None:
             self._call.cancel()
 
+    def dial_anew(self) -> None:
+        """Dials at once: the peer is somewhere else."""
+        self._failing_s = None
+        self._hurry.set()
+        self.break_off()
+
     async def serve(self) -> None:
         """Dials and writes until cancelled."""
         task = asyncio.current_task()
@@ -154,9 +167,20 @@ class PeerStream:
                 await self._serve_once()
             except _StreamFailed as failure:
                 self._note(failure)
-                retry_s = _RETRY_REFUSED_S if failure.is_lasting else _RETRY_S
+                retry_s = _RETRY_REFUSED_S if failure.is_lasting else self._pause_s()
             await self._on_down()
-            await asyncio.sleep(retry_s)
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(retry_s):
+                    await self._hurry.wait()
+            self._hurry.clear()
+
+    def _pause_s(self) -> float:
+        """How long to wait after one more attempt has failed."""
+        now_s = asyncio.get_running_loop().time()
+        if self._failing_s is None:
+            self._failing_s = now_s
+        absence_s = (now_s - self._failing_s) * _SHARE_OF_ABSENCE
+        return min(max(absence_s, _RETRY_S), _RETRY_REFUSED_S)
 
     async def _serve_once(self) -> None:
         """One attempt; always ends in `_StreamFailed` or cancellation."""
@@ -171,6 +195,7 @@ class PeerStream:
             process = await self._expect_hello(call, mine)
             self._up = True
             self._failures = 0
+            self._failing_s = None
             self._last_reason = ""
             call.add_done_callback(lambda _: self._wake.set())
             logger.log(self._log_level, "%s to %s is up", self._kind, self._peer)

@@ -48,6 +48,7 @@ from fedq.wiring.cluster_map.operations import (
 )
 from fedq.wiring.cluster_map.operations_access import AccessOperation
 from fedq.wiring.cluster_map.operations_copies import AdoptCopy
+from fedq.wiring.cluster_map.operations_members import AdmitNode
 from fedq.wiring.cluster_map.operations_moves import DrainChanged, MoveChanged, MovingOperation
 from fedq.wiring.cluster_map.operations_tracing import TracingOperation
 from fedq.wiring.cluster_map.snapshot import Frozen
@@ -182,6 +183,10 @@ class ClusterMap(MapState):
     def wanted_voters(self) -> tuple[NodeId, ...] | None:
         """The nodes that should vote, in ascending order; None: nobody has said so."""
         return roster.wanted_voters(self)
+
+    def why_not_admitted(self, operation: AdmitNode) -> Refused | None:
+        """Why the operation would be refused now; None: it would not. Nothing changes."""
+        return roster.why_not_admitted(self, operation)
 
     def snapshot(self) -> bytes:
         """The whole map, as `restore` takes it."""

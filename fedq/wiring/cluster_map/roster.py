@@ -9,12 +9,14 @@ say all this. Invariants (docs/adr/0085):
   observes otherwise;
 * a name belongs to one data directory until its node is forgotten; with what it held alone
   nobody is forgotten, and nobody who is up;
+* an address is one that can be dialled: every node dials it, again at each start;
 * whom the log still counts is not let in again under that name.
 """
 
 from dataclasses import replace
 from typing import assert_never
 
+from fedq.core.addresses import is_address
 from fedq.core.errors import NOT_FOUND, PRECONDITION_FAILED, RESOURCE_ERROR, Refused
 from fedq.core.ids import NodeId
 from fedq.core.limits import FORGOTTEN_MAX, NODES_MAX, VOTERS_MAX
@@ -75,9 +77,9 @@ def take_voters(state: MapState, voters: tuple[NodeId, ...]) -> None:
 
 
 def note_address(state: MapState, node: NodeId, address: str) -> None:
-    """Takes note where a node's process says that it is reached."""
+    """Takes note where a node's process says that it is reached, if that can be dialled."""
     place = state.roster.get(node)
-    if place is not None and address and place.peer_address != address:
+    if place is not None and place.peer_address != address and is_address(address):
         state.roster[node] = replace(place, peer_address=address)
         state.changes.append(RosterChanged("roster", node))
 
@@ -87,10 +89,18 @@ def _name_voters(state: MapState, operation: NameVoters) -> Ok | Refused:
         return Ok()
     if state.cluster_version < MEMBERSHIP:
         return _refuse_early(state)
+    for _, address in operation.voters:
+        if not is_address(address):
+            return _refuse_address(address)
     for node, address in operation.voters:
         state.roster[node] = Place(address, "", True)
         state.changes.append(RosterChanged("roster", node))
     return Ok(1)
+
+
+def _refuse_address(address: str) -> Refused:
+    """Every node would dial it, at each of its starts."""
+    return Refused(PRECONDITION_FAILED, f"{address!r} is no address of a node; give host:port")
 
 
 def _refuse_early(state: MapState) -> Refused:
@@ -104,7 +114,7 @@ def _refuse_early(state: MapState) -> Refused:
 def _admit(state: MapState, operation: AdmitNode) -> Ok | Refused:
     node, address = operation.node, operation.peer_address
     known = state.roster.get(node)
-    refusal = _why_not_admitted(state, operation, known)
+    refusal = why_not_admitted(state, operation)
     if refusal is not None:
         return refusal
     if known is not None:
@@ -119,10 +129,14 @@ def _admit(state: MapState, operation: AdmitNode) -> Ok | Refused:
     return Ok(1)
 
 
-def _why_not_admitted(state: MapState, operation: AdmitNode, known: Place | None) -> Refused | None:
+def why_not_admitted(state: MapState, operation: AdmitNode) -> Refused | None:
+    """Why a node is not to be let in, or moved, by this map; None: it is."""
     node, address = operation.node, operation.peer_address
+    known = state.roster.get(node)
     if not state.roster:
         return _refuse_early(state)
+    if not is_address(address):
+        return _refuse_address(address)
     for other, place in state.roster.items():
         if other != node and place.peer_address == address:
             return Refused(

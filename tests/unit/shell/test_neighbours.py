@@ -6,6 +6,8 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import pytest
+
 from fedq.core.ids import NodeId
 from fedq.shell.identity import IdentityFile
 from fedq.shell.neighbours import Addresses, Neighbours
@@ -76,16 +78,34 @@ def test_links_open_move_and_close_by_the_roster(tmp_path: Path) -> None:
 
 def test_an_old_map_leaves_out_nobody_whom_the_disk_or_the_file_names(tmp_path: Path) -> None:
     async def scene() -> None:
-        world = World(tmp_path, {A: "a:1", B: "b:new"}, {B: "b:1", C: "c:1"})
-        assert world.links == {B: ("b:new", "b:1"), C: ("c:1",)}
+        world = World(tmp_path, {A: "a:1", B: "b:9"}, {B: "b:1", C: "c:1"})
+        assert world.links == {B: ("b:9", "b:1"), C: ("c:1",)}
         # A start reads what was long ago.
-        await world.says(is_up=False, a="a:1", b="b:0", d="d:1")
-        assert world.links == {B: ("b:new", "b:1", "b:0"), C: ("c:1",), D: ("d:1",)}
+        await world.says(is_up=False, a="a:1", b="b:8", d="d:1")
+        assert world.links == {B: ("b:9", "b:1", "b:8"), C: ("c:1",), D: ("d:1",)}
         assert world.file.begin().roster == ()
         await world.says(is_up=True, a="a:1", b="b:1", c="c:1")
-        assert world.links == {B: ("b:1", "b:new"), C: ("c:1",)}
+        assert world.links == {B: ("b:1", "b:9"), C: ("c:1",)}
 
     run(scene())
+
+
+def test_what_is_no_address_is_said_once_and_never_dialled(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def scene() -> None:
+        # As a map has it that was written before addresses were checked.
+        world = World(tmp_path, {A: "a:1"}, {B: "a..b:1", C: "c:1"})
+        for _ in range(3):
+            await world.says(is_up=True, a="a:1", b="a..b:1", c="garbage", d="d:1")
+            assert world.links == {C: ("c:1",), D: ("d:1",)}
+        # They are of the cluster all the same: what they say is heard.
+        assert list(world.neighbours) == [B, C, D]
+        await world.says(is_up=True, a="a:1", b="b:1", c="c:2", d="d:1")
+        assert world.links == {B: ("b:1",), C: ("c:2",), D: ("d:1",)}
+
+    run(scene())
+    assert len([each for each in caplog.messages if "is no address" in each]) == 2
 
 
 def test_whom_the_log_still_counts_keeps_its_link(tmp_path: Path) -> None:

@@ -1,5 +1,7 @@
 """Who is of the cluster, and who elects, as nodes take it from the map."""
 
+from typing import ClassVar
+
 import pytest
 
 from fedq.amqp.methods import QueueDeclare, QueueDeclareOk
@@ -120,6 +122,31 @@ def test_who_joins_gets_links_and_a_session_from_the_roster() -> None:
     client = cluster.client("n2")
     client.ask(QueueDeclare("q"), QueueDeclareOk)
     cluster.client("n1").ask(QueueDeclare("q", passive=True), QueueDeclareOk)
+
+
+def test_nobody_pauses_while_a_node_joins_or_for_one_that_says_nothing() -> None:
+    class Watched(Cluster):
+        serving: ClassVar[dict[NodeId, None]] = {}
+        pauses: ClassVar[list[NodeId]] = []
+
+        def _turn(self, host: Host) -> bool:
+            had = super()._turn(host)
+            if host.node is not None and host.node.state.serving:
+                self.serving[host.name] = None
+            elif host.name in self.serving:
+                self.pauses.append(host.name)
+            return had
+
+    cluster = Watched(2)
+    cluster.pass_ms(1_000)
+    for name, is_mute in (("n3", False), ("n4", True)):
+        if is_mute:
+            cluster.mute |= {(name, old): None for old in cluster.hosts}
+        joins(cluster, name)
+        cluster.pass_ms(1_000)
+        assert cluster.node("n1").state.map.is_up(NodeId(name), Incarnation(1))
+    assert [*cluster.serving] == [N1, N2, N3]
+    assert not cluster.pauses
 
 
 def test_a_new_voter_waits_until_the_leader_could_count_it() -> None:

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from fedq.core.addresses import split_address
 from fedq.core.ids import NodeId
 from fedq.shell.config import file as config_file
 from fedq.shell.config import yaml as config_yaml
@@ -17,7 +18,6 @@ from fedq.shell.config.values import (
     Timing,
     is_loopback,
     join_address,
-    split_address,
 )
 
 EXAMPLE = Path(__file__).parents[4] / "deploy" / "node.yaml"

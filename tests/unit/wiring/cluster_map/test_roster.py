@@ -1,5 +1,7 @@
 """The roster: nodes are let in, made voters and forgotten, and the map says what goes with them."""
 
+from dataclasses import replace
+
 import pytest
 
 from fedq.core.ids import Incarnation, NodeId
@@ -105,9 +107,20 @@ def test_a_node_that_moves_is_looked_for_where_it_is() -> None:
     assert MemberChanged(NodeId("c")) in wired.last.changes
 
 
+def test_what_nobody_can_dial_is_no_address_of_a_node() -> None:
+    wired, early = grown("ab"), Wired("a")
+    early.ok(Speaks(NodeId("a"), Incarnation(1), 5, NEWEST))
+    for wrong in ("garbage", "a..b:5672", f"{'x' * 64}:1"):
+        assert "is no address" in wired.refused(admit("c", address=wrong))[1]
+        assert "is no address" in early.refused(NameVoters(((NodeId("a"), wrong),)))[1]
+        # Who is of the cluster and says so of itself stays where it was.
+        wired.ok(replace(up("b", 2), peer_address=wrong))
+        assert wired.map.roster[NodeId("b")].peer_address == up("b").peer_address
+
+
 def test_who_lives_or_is_the_last_or_unknown_is_not_forgotten() -> None:
     wired = grown("ab", "c")
-    assert "`fedq cluster stop c`" in wired.refused(forget("c"))[1]
+    assert "stop it first" in wired.refused(forget("c"))[1]
     assert "no node 'x'" in wired.refused(forget("x"))[1]
     wired.ok(down("c"))
     assert "started meanwhile (process 1)" in wired.refused(forget("c", 2))[1]
