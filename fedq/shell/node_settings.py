@@ -6,6 +6,7 @@ with what only the process knows: chance, the clock, the machine's memory.
 
 import os
 from collections.abc import Mapping
+from typing import Final
 
 from fedq.core.ids import NodeId
 from fedq.node.settings import NodeSettings
@@ -14,6 +15,10 @@ from fedq.shell.host.resources import memory_default
 from fedq.shell.host.system_clock import unix_offset_ms
 from fedq.shell.identity import Identity
 from fedq.shell.last_act import LastAct
+from fedq.shell.raft.timing import RaftTiming
+
+#: Longer than whoever is of a cluster takes to call a node again that was away.
+_LISTEN_MS: Final = 2_000
 
 
 def node_settings(
@@ -61,6 +66,11 @@ def node_settings(
         scrub_bytes_per_second=config.scrub_bytes_per_second,
         scrub_every_ms=timing.scrub_every_ms,
     )
+
+
+def log_timing(config: NodeConfig) -> RaftTiming:
+    """The times of this node's log: one that nobody can call has nobody to listen for."""
+    return RaftTiming(listen_ms=0 if config.peer_listener is None else _LISTEN_MS)
 
 
 def memory_bytes(config: NodeConfig) -> int:

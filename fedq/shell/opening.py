@@ -6,6 +6,7 @@ configuration can mend, `NodeFailure` about the rest.
 """
 
 import asyncio
+import logging
 from collections.abc import Callable
 
 from fedq.core.ids import NodeId
@@ -15,6 +16,8 @@ from fedq.shell.disk.journal_files import DirectoryInUse, JournalFiles
 from fedq.shell.identity import ForeignDirectory, Identity, IdentityFile
 from fedq.shell.joining import Joining
 from fedq.shell.peers.certificates import NodeCertificates
+
+logger = logging.getLogger("fedq.node")
 
 
 def open_journal(
@@ -65,6 +68,13 @@ async def enter_cluster(
             )
         if known.get(config.node) == here:
             return identity
+    elif identity.cluster:
+        if config.join:
+            logger.info(
+                "this node's data directory belongs to cluster %s: it goes on in that, and asks "
+                "nobody of those under `join`", identity.cluster,
+            )  # fmt: skip
+        return identity
     elif not config.join:
         return identity
     others = [address for node, address in known.items() if node != config.node]

@@ -44,7 +44,7 @@ from fedq.shell.last_act import LastAct
 from fedq.shell.lost_queues import recover_naming
 from fedq.shell.map_machine import MapMachine
 from fedq.shell.neighbours import Neighbours
-from fedq.shell.node_settings import memory_bytes, node_settings
+from fedq.shell.node_settings import log_timing, memory_bytes, node_settings
 from fedq.shell.opening import begin_start, enter_cluster, founders, open_journal
 from fedq.shell.peers.admitting import Admitting
 from fedq.shell.peers.certificates import NodeCertificates
@@ -257,6 +257,7 @@ class NodeRunner:
             config.node, settings.voters, config.data / "raft", joins=settings.joins,
             send=lambda peer, data: peers.send_raft(peer, data),
             machine=machine, failed=turn.fail, memory=raft_memory(identity),
+            timing=log_timing(config),
             remember=partial(remember_set, file, node, turn),
         )  # fmt: skip
         desk.on_behind, desk.on_cluster = raft.learn_first, raft.found_nothing

@@ -165,7 +165,7 @@ def test_the_largest_frames_fit() -> None:
         (encode(VoteRequest(1, 1, 2, False)), "later term than its own"),
         (encode(Standing(1, 1, 2, False)), "later term than its own"),
         (encode(Standing(2, 7, 2, True, 8)), "in entry 8 of 7"),
-        (encode(Standing(2, 7, 2, True, 1)), "in entry 1 of 7"),
+        (encode(Standing(2, 1, 1, True, 2)), "in entry 2 of 1"),
         (encode(Append(5, 0, 0, 1, 4, [LogEntry(5, b"\x02\x01\x00")])), "kind of log entry: 2"),
         (encode(SnapshotChunk(1, 0, 5, 6, b"xx")), "2 bytes at 5 of a snapshot of 6"),
         (encode(SnapshotChunk(1, 0, 0, SNAPSHOT_BYTES_MAX + 1, b"x")), "of a snapshot of"),
