@@ -41,6 +41,7 @@ def node_settings(
         last_stop=last_act.last_stop,
         peers=dict(founders),
         joins=identity.joined,
+        electing=() if identity.voters is None else identity.voters.names,
         neighbours=tuple(node for node, _ in identity.roster if node not in founders),
         amqp_address=amqp_address,
         zone=config.zone,
