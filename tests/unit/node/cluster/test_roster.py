@@ -169,7 +169,7 @@ def test_who_learns_counts_those_whom_its_directory_or_the_map_has() -> None:
     cluster.settle()
     assert not serves(cluster)
     # Nor has it a log at all: its directory says so.
-    lost = Cluster(1, electing=(N1, N2))
+    lost = Cluster(1, N1, N2)
     lost.pass_ms(1_000)
     assert not serves(lost)
 
