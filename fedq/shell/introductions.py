@@ -39,6 +39,7 @@ def make_desk(
     )
     desk.known_of = node.state.map.newest_process
     desk.cluster_version = lambda: node.state.map.cluster_version
+    desk.is_current = lambda: node.state.serving
     desk.on_foreign = turn.fail
     desk.neighbours = neighbours
     desk.forgotten = partial(_word_to_forgotten, node)

@@ -2,11 +2,23 @@
 
 import shutil
 from pathlib import Path
+from typing import Any
 
+import grpc
 import pytest
 
+from fedq.shell.peers.admitting import JOIN_METHOD
+from fedq.shell.peers.channel import open_channel
 from fedq.shell.runner import NodeRunner
-from tests.integration.test_joining_refused import WITHIN_S, Site, play
+from tests.integration.test_joining_refused import (
+    HOST,
+    WITHIN_S,
+    Site,
+    code_of,
+    play,
+    request,
+    said,
+)
 from tests.unit.shell.fakes import until
 
 pytestmark = pytest.mark.slow
@@ -50,6 +62,12 @@ def test_the_founder_emptied_or_put_back_leads_nothing_beside_what_grew(tmp_path
             one = await begun(made)
             await leads_nothing(one, sentence)
             await made.stop(one)
+        await until(lambda: not two.node.state.serving, WITHIN_S)
+        async with open_channel(made.address("b"), None) as channel:
+            # Who is cut off knows of a while ago: it refuses nobody for good.
+            call: Any = channel.unary_unary(JOIN_METHOD)
+            asked = call(request(f"{HOST}:1"), metadata=said("z", belongs_to="another"))
+            assert await code_of(asked) is grpc.StatusCode.UNAVAILABLE
         # What calls it is gone: it founds its own.
         await made.stop(two)
         one = await made.start(made.config("a"))

@@ -53,8 +53,8 @@ class PeerDesk:
 
     __slots__ = (
         "_answering", "_callers", "_clock", "_dismissed", "_foreign", "_owners", "_past", "_proof",
-        "_suspect_s", "_tell", "belongs_to", "cluster_version", "forgotten", "hello", "known_of",
-        "neighbours", "on_behind", "on_cluster", "on_foreign",
+        "_suspect_s", "_tell", "belongs_to", "cluster_version", "forgotten", "hello", "is_current",
+        "known_of", "neighbours", "on_behind", "on_cluster", "on_foreign",
     )  # fmt: skip
 
     def __init__(
@@ -80,6 +80,8 @@ class PeerDesk:
         self.on_behind: Callable[[], None] = lambda: None
         #: What the cluster speaks, as this node's map has it.
         self.cluster_version: Callable[[], int] = lambda: 0
+        #: Whether this node's map is the cluster's, and not one of a while ago.
+        self.is_current: Callable[[], bool] = lambda: True
         #: The name of the cluster that this node's data directory belongs to.
         self.belongs_to: Callable[[], str] = lambda: ""
         #: Called with a sentence when this node does not belong here, as most nodes say.
