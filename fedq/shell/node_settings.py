@@ -6,7 +6,6 @@ with what only the process knows: chance, the clock, the machine's memory.
 
 import os
 from collections.abc import Mapping
-from typing import Final
 
 from fedq.core.ids import NodeId
 from fedq.node.settings import NodeSettings
@@ -16,9 +15,6 @@ from fedq.shell.host.system_clock import unix_offset_ms
 from fedq.shell.identity import Identity
 from fedq.shell.last_act import LastAct
 from fedq.shell.raft.timing import RaftTiming
-
-#: Longer than whoever is of a cluster takes to call a node again that was away.
-_LISTEN_MS: Final = 2_000
 
 
 def node_settings(
@@ -71,7 +67,8 @@ def node_settings(
 
 def log_timing(config: NodeConfig) -> RaftTiming:
     """The times of this node's log: one that nobody can call has nobody to listen for."""
-    return RaftTiming(listen_ms=0 if config.peer_listener is None else _LISTEN_MS)
+    # Longer than whoever is of a cluster takes to call a node again that was away.
+    return RaftTiming(listen_ms=0 if config.peer_listener is None else 2_000)
 
 
 def memory_bytes(config: NodeConfig) -> int:

@@ -8,7 +8,9 @@ configuration can mend, `NodeFailure` about the rest.
 import asyncio
 import logging
 from collections.abc import Callable
+from typing import Final
 
+from fedq.core.errors import NodeFailure
 from fedq.core.ids import NodeId
 from fedq.shell.config.values import NodeConfig
 from fedq.shell.disk.durable_files import disk_failure
@@ -18,6 +20,9 @@ from fedq.shell.joining import Joining
 from fedq.shell.peers.certificates import NodeCertificates
 
 logger = logging.getLogger("fedq.node")
+
+#: How long a node of a cluster that has moved asks to have that noted before it starts.
+_MOVED_S: Final = 3.0
 
 
 def open_journal(
@@ -56,8 +61,8 @@ async def enter_cluster(
 ) -> Identity:  # fmt: skip
     """Has this node let into the cluster that it is to join, if that has not been done.
 
-    It asks again if it is to be reached elsewhere. Raises `ConfigError`, `NodeFailure` and
-    `OSError`; `stop` ends the wait.
+    It asks again if it is to be reached elsewhere, and goes on if nobody answers soon. Raises
+    `ConfigError`, `NodeFailure` and `OSError`; `stop` ends the wait.
     """
     known = dict(identity.roster)
     if identity.joined:
@@ -78,7 +83,20 @@ async def enter_cluster(
     elif not config.join:
         return identity
     others = [address for node, address in known.items() if node != config.node]
-    admitted = await Joining(config, identity, certificates).join([*config.join, *others], stop)
+    joining = Joining(config, identity, certificates).join([*config.join, *others], stop)
+    if identity.joined:
+        # It may be needed for the majority that this takes: whom it dials hears where it is.
+        try:
+            async with asyncio.timeout(_MOVED_S):
+                admitted = await joining
+        except (NodeFailure, TimeoutError):
+            logger.warning(
+                "this node has moved to %s, and nobody has noted that yet: it starts all the same, "
+                "and tells those whom it reaches", config.peer_address,
+            )  # fmt: skip
+            return identity
+    else:
+        admitted = await joining
     try:
         return file.mark_joined(*admitted)
     except OSError as error:

@@ -39,7 +39,7 @@ from fedq.shell.host.process import SpareKeeper, clients_max
 from fedq.shell.host.resources import ResourceWatch, resident_bytes
 from fedq.shell.host.system_clock import monotonic_ms, wait_until
 from fedq.shell.identity import Identity, IdentityFile, RaftMark, raft_memory
-from fedq.shell.introductions import make_desk, remember_set
+from fedq.shell.introductions import make_desk, remember_set, take_address
 from fedq.shell.last_act import LastAct
 from fedq.shell.lost_queues import recover_naming
 from fedq.shell.map_machine import MapMachine
@@ -260,6 +260,7 @@ class NodeRunner:
             timing=log_timing(config),
             remember=partial(remember_set, file, node, turn),
         )  # fmt: skip
+        desk.on_address = partial(take_address, config, neighbours.try_at)
         desk.on_behind, desk.on_cluster = raft.learn_first, raft.found_nothing
         peers = PeerClient(desk, node, turn.input, raft, self._certificates, turn.fail)
         server = self._peer_server = PeerServer(

@@ -54,7 +54,7 @@ class PeerDesk:
     __slots__ = (
         "_answering", "_callers", "_clock", "_dismissed", "_foreign", "_owners", "_past", "_proof",
         "_suspect_s", "_tell", "belongs_to", "cluster_version", "forgotten", "hello", "is_current",
-        "known_of", "neighbours", "on_behind", "on_cluster", "on_foreign",
+        "known_of", "neighbours", "on_address", "on_behind", "on_cluster", "on_foreign",
     )  # fmt: skip
 
     def __init__(
@@ -86,6 +86,8 @@ class PeerDesk:
         self.belongs_to: Callable[[], str] = lambda: ""
         #: Called with a sentence when this node does not belong here, as most nodes say.
         self.on_foreign: Callable[[str], None] = lambda _: None
+        #: Called with where a peer that was let in says it is to be dialled.
+        self.on_address: Callable[[NodeId, str], None] = lambda *_: None
         #: Called when somebody's data directory belongs to a cluster, and this node's to none, or
         #: to the same one at a time when it did not know the caller.
         self.on_cluster: Callable[[], None] = lambda: None
@@ -120,6 +122,8 @@ class PeerDesk:
             or now_s - owner.heard_s >= self._suspect_s
         ):
             self._owners[peer] = _Owner(process, now_s)
+            if hello.reached_at:
+                self.on_address(peer, hello.reached_at)
             return None
         caller = self._callers.get(peer)
         if caller is None or caller[0] != process:

@@ -7,8 +7,6 @@ promotions. Outputs: standings, entries that learners have to have, promotions.
 
 from typing import Any, Final
 
-import pysyncobj.syncobj
-
 from fedq.core.ids import NodeId
 from fedq.shell.raft.electorate import Electorate
 from fedq.shell.raft.hooks import VoterHooks
@@ -20,8 +18,6 @@ from fedq.shell.raft.wire import ENTRY_COMMAND, NO_OP, TOLD_OF_A_SET, Promote, S
 
 #: A log in which something was said says so within so many entries after its first one.
 _LOOKED_THROUGH: Final = 100
-
-_FOLLOWER: Final = pysyncobj.syncobj._RAFT_STATE.FOLLOWER
 
 
 class Learning:
@@ -50,7 +46,7 @@ class Learning:
     _post: Any
     _wait_for_leader: Any
     _now_s: Any
-    _SyncObj__setState: Any
+    _follow_nobody: Any
     _SyncObj__setCurrentTerm: Any
     _SyncObj__raftElectionDeadline: Any
     _SyncObj__raftMatchIndex: Any
@@ -92,9 +88,7 @@ class Learning:
         self._listen(self._timing.hearsay_ms)
         if not self.is_learner and self._node_name in self._configured.names:
             self._storage.become_learner()
-            self._SyncObj__setState(_FOLLOWER)
-            self._SyncObj__raftLeader = None
-            self._wait_for_leader()
+            self._follow_nobody()
             self.become_learner()
 
     def begin_to_learn(self) -> None:

@@ -337,12 +337,15 @@ class _Voter(Changing, Learning, Linking, Taking, pysyncobj.syncobj.SyncObj):  #
         timeout = self._SyncObj__generateRaftTimeout()
         self._SyncObj__raftElectionDeadline = _monotonic() + timeout
 
+    def _follow_nobody(self) -> None:
+        self._SyncObj__setState(_FOLLOWER)
+        self._SyncObj__raftLeader = None
+        self._wait_for_leader()
+
     def _on_ack(self, node: Any, ack: Ack) -> None:
         if ack.term > self.term:
             self._SyncObj__setCurrentTerm(ack.term, None)
-            self._SyncObj__setState(_FOLLOWER)
-            self._SyncObj__raftLeader = None
-            self._wait_for_leader()
+            self._follow_nobody()
             return
         if not self._isLeader() or ack.term < self.term:
             return
