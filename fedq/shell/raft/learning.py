@@ -71,10 +71,12 @@ class Learning:
         learns first. Raises `OSError` if its disk does not take that.
         """
         if not self._has_history:
-            self._told_until_s = self._now_s() + self._timing.hearsay_ms / 1_000
+            now_s, before_s = self._now_s(), self._told_until_s
+            self._told_until_s = now_s + self._timing.hearsay_ms / 1_000
             self._hold_back()
-            for peer in self._peers:
-                self.introduce(peer)
+            if now_s >= before_s:
+                for peer in self._peers:
+                    self.introduce(peer)
         elif self._is_alone and self.leader is None:
             self._listen(self._timing.hearsay_ms)
 

@@ -13,6 +13,7 @@ from fedq.shell.raft.wire import (
     NO_OP,
     PAYLOAD_BYTES_MAX,
     SNAPSHOT_BYTES_MAX,
+    TOLD_OF_A_SET,
     Ack,
     Append,
     Forward,
@@ -66,7 +67,7 @@ def vote_requests(draw: st.DrawFn) -> VoteRequest:
 def standings(draw: st.DrawFn) -> Standing:
     last_term, term = sorted((draw(numbers), draw(numbers)))
     last_index = draw(numbers)
-    named = st.integers(2, last_index) if last_index > 1 else st.just(0)
+    named = st.integers(TOLD_OF_A_SET, max(last_index, TOLD_OF_A_SET))
     return Standing(
         term, last_index, last_term, draw(st.booleans()), draw(st.one_of(st.just(0), named))
     )
