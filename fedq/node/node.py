@@ -345,6 +345,7 @@ class Node:
     def on_voters(self, voters: tuple[NodeId, ...]) -> None:
         """Takes note who votes, by the next entry of the log, in order, as `on_committed`."""
         self.map.on_voters(voters)
+        self.cluster.count_voters()
         self.inbox.on_map()
 
     def on_new_set(self, voters: tuple[NodeId, ...]) -> None:
@@ -366,6 +367,7 @@ class Node:
     def on_snapshot(self, snapshot: bytes | ReadMap) -> None:
         """Replaces the whole cluster map (start, or a follower too far behind)."""
         self.map.on_snapshot(snapshot if isinstance(snapshot, ReadMap) else ReadMap(snapshot))
+        self.cluster.count_voters()
         self.inbox.on_map()
 
     def on_log_owed(self, owed_ms: int) -> None:

@@ -29,6 +29,9 @@ class NodeSettings:
     zone: str = ""
     #: Let into a cluster that ran: who votes is in its log alone (docs/adr/0090).
     joins: bool = False
+    #: With whom this node promised anything last, as its data directory has it; (): the log never
+    #: named any. A log that is lost does not make it one that is alone.
+    electing: tuple[NodeId, ...] = ()
     #: Further nodes, of the roster that this node knew last.
     neighbours: tuple[NodeId, ...] = ()
     #: User name -> password of those with which a new cluster begins (`guest` from loopback only).

@@ -104,7 +104,7 @@ class IdentityFile:
                 f"{data} is the data directory of node {name!r}, not of {node!r}: give this node a "
                 "directory of its own, or its name back",
             )
-        if joins and not form.get("joined", False):
+        if joins and not (form.get("joined", False) or form.get("cluster", "")):
             self._refuse_founders()
         elif _voters_in(form) is None and not form.get("joined", False):
             self._check_voters(sorted(voters))
@@ -247,13 +247,13 @@ class IdentityFile:
         )
 
     def _refuse_founders(self) -> None:
-        """Refuses a directory that began as a voter's: it has a cluster, or is to found one."""
+        """Refuses a directory that is to found a cluster: it began as a voter's."""
         if (self._data / VOTERS_NAME).exists():
             raise ForeignDirectory(
                 "join",
-                f"{self._data} is not new: its node began a cluster, alone or with those under "
-                "`peers`, and is of that. To join another one give this node an empty data "
-                "directory; to go on in its own leave `join` out",
+                f"{self._data} is not new: its node is to begin a cluster, alone or with those "
+                "under `peers`. To join another one give this node an empty data directory; to "
+                "go on with its own leave `join` out",
             )
 
     def _check_voters(self, voters: list[NodeId]) -> None:

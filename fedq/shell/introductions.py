@@ -6,12 +6,14 @@ the node.
 """
 
 import asyncio
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from functools import partial
 
+from fedq.core.addresses import split_address
 from fedq.core.ids import NodeId
+from fedq.core.limits import NAME_BYTES_MAX
 from fedq.node.node import Node
-from fedq.shell.config.values import NodeConfig
+from fedq.shell.config.values import NodeConfig, is_loopback, is_wildcard
 from fedq.shell.identity import Identity, IdentityFile
 from fedq.shell.peers.desk import PeerDesk, agreed_settings
 from fedq.shell.peers.hello import Hello, Process
@@ -30,7 +32,7 @@ def make_desk(
     voters = node.state.settings.voters
     agreed = agreed_settings(voters, timing.lease_ms, timing.suspect_ms)
     desk = PeerDesk(
-        Hello(config.node, process, agreed),
+        Hello(config.node, process, agreed, reached_at=config.peer_address),
         timing.suspect_ms / 1_000,
         asyncio.get_running_loop().time,
         lambda subject, sentence: turn.input(node.on_trouble, subject, sentence),
@@ -39,10 +41,29 @@ def make_desk(
     )
     desk.known_of = node.state.map.newest_process
     desk.cluster_version = lambda: node.state.map.cluster_version
+    desk.is_current = lambda: node.state.serving
     desk.on_foreign = turn.fail
     desk.neighbours = neighbours
     desk.forgotten = partial(_word_to_forgotten, node)
     return desk
+
+
+def take_address(
+    config: NodeConfig, try_at: Callable[[NodeId, str], None], peer: NodeId, address: str
+) -> None:
+    """Has a peer that has proven its name dialled where it says it is, too.
+
+    It may have moved, and be needed for the majority that has to note that. Nothing is taken that
+    the configuration would refuse.
+    """
+    try:
+        host, _ = split_address(address)
+        host.encode("idna")
+    except ValueError:
+        return
+    is_safe = config.certificates is not None or is_loopback(host)
+    if is_safe and not is_wildcard(host) and len(address) <= NAME_BYTES_MAX:
+        try_at(peer, address)
 
 
 def _word_to_forgotten(node: Node, other: NodeId) -> str | None:

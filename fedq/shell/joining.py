@@ -60,7 +60,7 @@ class StoppedJoining(Exception):
 
 
 class _Refused(Exception):
-    """One node's answer; `is_lasting`: others would say the same."""
+    """One node's answer; `is_lasting`: time does not cure it, though others may say yes."""
 
     def __init__(self, sentence: str, *, is_lasting: bool) -> None:
         super().__init__(sentence)
@@ -111,22 +111,27 @@ class Joining:
         loop = asyncio.get_running_loop()
         until_s = loop.time() + PATIENCE_S
         reasons: dict[str, str] = {}
+        lasting: dict[str, _Refused] = {}
         while True:
             for address in places:
                 try:
                     found = await self._ask(address, min(_CALL_S, until_s - loop.time()))
                 except _Refused as refused:
                     if refused.is_lasting:
-                        sentence = f"{address} does not let this node in: {refused}"
-                        raise self._config.error("join", sentence) from refused
+                        lasting[address] = refused
                     if reasons.get(address) != str(refused):
                         logger.info("not let in by %s yet: %s", address, refused)
                     reasons[address] = str(refused)
-                    if loop.time() >= until_s:
+                    if loop.time() >= until_s and not lasting:
                         raise self._given_up(reasons) from refused
                 else:
                     logger.info("let in by %s, into cluster %s", address, found.cluster)
                     return found
+            if lasting:
+                # None of the others has let it in.
+                address, reason = next(iter(lasting.items()))
+                sentence = f"{address} does not let this node in: {reason}"
+                raise self._config.error("join", sentence) from reason
             await asyncio.sleep(_PAUSE_S)
 
     def _given_up(self, reasons: dict[str, str]) -> NodeFailure:

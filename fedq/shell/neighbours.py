@@ -55,8 +55,8 @@ class Neighbours:
     """The nodes that this one has to do with; a collection of their names."""
 
     __slots__ = (
-        "_configured", "_due", "_links", "_log", "_loop", "_me", "_node", "_places", "_refuse",
-        "_remember", "_remembered", "_unreadable",
+        "_configured", "_due", "_hinted", "_links", "_log", "_loop", "_me", "_node", "_places",
+        "_refuse", "_remember", "_remembered", "_unreadable",
     )  # fmt: skip
 
     def __init__(
@@ -73,6 +73,8 @@ class Neighbours:
             for node, address in known.items():
                 self._add(self._places, node, address)
         self._places.pop(me, None)
+        #: Where each of them said last that it is.
+        self._hinted: dict[NodeId, str] = {}
         self._due = False
 
     def __contains__(self, node: object) -> bool:
@@ -100,6 +102,12 @@ class Neighbours:
         for peer, addresses in self._places.items():
             if addresses:
                 self._links.reach(peer, addresses)
+
+    def try_at(self, peer: NodeId, address: str) -> None:
+        """Dials a node there, too: it says itself that it is there, and has proven its name."""
+        if address not in self._places.get(peer, (address,)):
+            self._hinted[peer] = address
+            self.follow()
 
     def follow(self) -> None:
         """Takes note that the roster, or who votes, may have changed: soon, between all turns."""
@@ -146,6 +154,9 @@ class Neighbours:
             for node in self._log.voters:
                 if node in self._places:
                     places.setdefault(node, self._places[node])
+        for node, address in self._hinted.items():
+            if node in places:
+                self._add(places, node, address)
         places.pop(self._me, None)
         return places
 

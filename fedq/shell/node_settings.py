@@ -14,6 +14,7 @@ from fedq.shell.host.resources import memory_default
 from fedq.shell.host.system_clock import unix_offset_ms
 from fedq.shell.identity import Identity
 from fedq.shell.last_act import LastAct
+from fedq.shell.raft.timing import RaftTiming
 
 
 def node_settings(
@@ -37,6 +38,7 @@ def node_settings(
         last_stop=last_act.last_stop,
         peers=dict(founders),
         joins=identity.joined,
+        electing=() if identity.voters is None else identity.voters.names,
         neighbours=tuple(node for node in neighbours if node not in founders),
         amqp_address=amqp_address,
         zone=config.zone,
@@ -62,6 +64,12 @@ def node_settings(
         scrub_bytes_per_second=config.scrub_bytes_per_second,
         scrub_every_ms=timing.scrub_every_ms,
     )
+
+
+def log_timing(config: NodeConfig) -> RaftTiming:
+    """The times of this node's log: one that nobody can call has nobody to listen for."""
+    # Longer than whoever is of a cluster takes to call a node again that was away.
+    return RaftTiming(listen_ms=0 if config.peer_listener is None else 2_000)
 
 
 def memory_bytes(config: NodeConfig) -> int:

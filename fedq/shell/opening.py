@@ -6,8 +6,11 @@ configuration can mend, `NodeFailure` about the rest.
 """
 
 import asyncio
+import logging
 from collections.abc import Callable
+from typing import Final
 
+from fedq.core.errors import NodeFailure
 from fedq.core.ids import NodeId
 from fedq.shell.config.values import NodeConfig
 from fedq.shell.disk.durable_files import disk_failure
@@ -15,6 +18,11 @@ from fedq.shell.disk.journal_files import DirectoryInUse, JournalFiles
 from fedq.shell.identity import ForeignDirectory, Identity, IdentityFile
 from fedq.shell.joining import Joining
 from fedq.shell.peers.certificates import NodeCertificates
+
+logger = logging.getLogger("fedq.node")
+
+#: How long a node of a cluster that has moved asks to have that noted before it starts.
+_MOVED_S: Final = 3.0
 
 
 def open_journal(
@@ -53,8 +61,8 @@ async def enter_cluster(
 ) -> Identity:  # fmt: skip
     """Has this node let into the cluster that it is to join, if that has not been done.
 
-    It asks again if it is to be reached elsewhere. Raises `ConfigError`, `NodeFailure` and
-    `OSError`; `stop` ends the wait.
+    It asks again if it is to be reached elsewhere, and goes on if nobody answers soon. Raises
+    `ConfigError`, `NodeFailure` and `OSError`; `stop` ends the wait.
     """
     known = dict(identity.roster)
     if identity.joined:
@@ -65,10 +73,30 @@ async def enter_cluster(
             )
         if known.get(config.node) == here:
             return identity
+    elif identity.cluster:
+        if config.join:
+            logger.info(
+                "this node's data directory belongs to cluster %s: it goes on in that, and asks "
+                "nobody of those under `join`", identity.cluster,
+            )  # fmt: skip
+        return identity
     elif not config.join:
         return identity
     others = [address for node, address in known.items() if node != config.node]
-    admitted = await Joining(config, identity, certificates).join([*config.join, *others], stop)
+    joining = Joining(config, identity, certificates).join([*config.join, *others], stop)
+    if identity.joined:
+        # It may be needed for the majority that this takes: whom it dials hears where it is.
+        try:
+            async with asyncio.timeout(_MOVED_S):
+                admitted = await joining
+        except (NodeFailure, TimeoutError):
+            logger.warning(
+                "this node has moved to %s, and nobody has noted that yet: it starts all the same, "
+                "and tells those whom it reaches", config.peer_address,
+            )  # fmt: skip
+            return identity
+    else:
+        admitted = await joining
     try:
         return file.mark_joined(*admitted)
     except OSError as error:

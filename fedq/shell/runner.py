@@ -39,12 +39,12 @@ from fedq.shell.host.process import SpareKeeper, clients_max
 from fedq.shell.host.resources import ResourceWatch, resident_bytes
 from fedq.shell.host.system_clock import monotonic_ms, wait_until
 from fedq.shell.identity import Identity, IdentityFile, RaftMark, raft_memory
-from fedq.shell.introductions import make_desk, remember_set
+from fedq.shell.introductions import make_desk, remember_set, take_address
 from fedq.shell.last_act import LastAct
 from fedq.shell.lost_queues import recover_naming
 from fedq.shell.map_machine import MapMachine
 from fedq.shell.neighbours import Neighbours
-from fedq.shell.node_settings import memory_bytes, node_settings
+from fedq.shell.node_settings import log_timing, memory_bytes, node_settings
 from fedq.shell.opening import begin_start, enter_cluster, founders, open_journal
 from fedq.shell.peers.admitting import Admitting
 from fedq.shell.peers.certificates import NodeCertificates
@@ -257,8 +257,10 @@ class NodeRunner:
             config.node, settings.voters, config.data / "raft", joins=settings.joins,
             send=lambda peer, data: peers.send_raft(peer, data),
             machine=machine, failed=turn.fail, memory=raft_memory(identity),
+            timing=log_timing(config),
             remember=partial(remember_set, file, node, turn),
         )  # fmt: skip
+        desk.on_address = partial(take_address, config, neighbours.try_at)
         desk.on_behind, desk.on_cluster = raft.learn_first, raft.found_nothing
         peers = PeerClient(desk, node, turn.input, raft, self._certificates, turn.fail)
         server = self._peer_server = PeerServer(

@@ -9,14 +9,12 @@ compiled: this works on the compiled node, too.
 
 import dataclasses
 import sys
-from functools import partial
 from typing import Any, Final
 
 from fedq.cli.main import main
 from fedq.node.settings import NodeSettings
 from fedq.shell import runner
 from fedq.shell.node_settings import node_settings
-from fedq.shell.raft.log import RaftLog
 from fedq.shell.raft.timing import RaftTiming
 
 #: Entries after which the map's log is compacted.
@@ -38,7 +36,7 @@ def use_segments(bytes_max: int, stows: bool) -> None:
 
     runner.node_settings = settings  # type: ignore[attr-defined]
     often = RaftTiming(compact_entries=_ENTRIES)
-    runner.RaftLog = partial(RaftLog, timing=often)  # type: ignore[attr-defined, assignment]
+    runner.log_timing = lambda config: often  # type: ignore[attr-defined]
 
 
 if __name__ == "__main__":

@@ -53,7 +53,7 @@ class ClusterFlow:
         proposals = self.proposals = Proposals(state)
         self.abandoned = Abandoned(state, proposals)
         self.tallies = Tallies(state)
-        self.lease = Lease(state.me, settings.voters, settings.lease_ms)
+        self.lease = Lease(state.me, state.voters, settings.lease_ms)
         self.detector = Detector(state.me, state.peers, settings.suspect_ms)
         self.aside = SettingAside(state)
         self.handing = HandingOver(state, proposals, self.detector)
@@ -175,6 +175,10 @@ class ClusterFlow:
     def on_new_set(self, voters: tuple[NodeId, ...]) -> None:
         """Takes note with whom the log would elect now; the entry may not be committed."""
         self.state.electing = voters
+        self.count_voters()
+
+    def count_voters(self) -> None:
+        """Counts those who vote for the lease, as the log or the map has them by now."""
         self.lease.count(self.state.voters)
 
     # --- time --------------------------------------------------------------------------------

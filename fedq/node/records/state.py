@@ -172,7 +172,7 @@ class NodeState:
     def _begin_waiting(self) -> None:
         """Begins the lists of who waits for what, beyond a turn. Dicts keep the order."""
         #: With whom the log of this node would elect; (): as the map says.
-        self.electing: tuple[NodeId, ...] = ()
+        self.electing: tuple[NodeId, ...] = self.settings.electing
         #: How often the map has said another thing of who is of the cluster, or votes.
         self.roster_changes = 0
         self.scratch = Scratch(self.out, min(FILE_BYTES_MAX, self.settings.segment_bytes_max))

@@ -115,7 +115,9 @@ class Admitting:
         finally:
             self._waiting -= 1
         if isinstance(result, Refused):
-            await self._refuse(context, hello, _Refusal(result.text, passes=result is GAVE_UP))
+            said = _Refusal(result.text, passes=result is GAVE_UP)
+            # The map is as new as that answer: it may say that time cures it.
+            await self._refuse(context, hello, self._why_not(hello) or said)
         known = self._map
         return pb.JoinAnswer(
             cluster=known.cluster_name,
@@ -125,6 +127,12 @@ class Admitting:
     def _why_not(self, hello: Hello) -> _Refusal | None:
         """Why a node is not to be admitted, as far as this one can tell; None: the map decides."""
         known, node = self._map, hello.node
+        if not self._desk.is_current():
+            # What it knows may be of a while ago, and would end a node that others let in.
+            return _Refusal(
+                "this node is not up, or cut off from its cluster: ask again, or another one",
+                passes=True,
+            )
         if not known.cluster_name or not known.roster:
             version = known.cluster_version
             if 0 < version < JOINING:

@@ -26,6 +26,8 @@ from fedq.shell.peers.proof import PeerProof
 
 #: The setting that must be the same as long as a node belongs to no cluster.
 PEERS: Final = "peers"
+#: Characters of a name that an unknown caller gives which are shown.
+_SHOWN: Final = 32
 
 
 class Refusal(NamedTuple):
@@ -51,8 +53,8 @@ class PeerDesk:
 
     __slots__ = (
         "_answering", "_callers", "_clock", "_dismissed", "_foreign", "_owners", "_past", "_proof",
-        "_suspect_s", "_tell", "belongs_to", "cluster_version", "forgotten", "hello", "known_of",
-        "neighbours", "on_behind", "on_cluster", "on_foreign",
+        "_suspect_s", "_tell", "belongs_to", "cluster_version", "forgotten", "hello", "is_current",
+        "known_of", "neighbours", "on_address", "on_behind", "on_cluster", "on_foreign",
     )  # fmt: skip
 
     def __init__(
@@ -78,11 +80,16 @@ class PeerDesk:
         self.on_behind: Callable[[], None] = lambda: None
         #: What the cluster speaks, as this node's map has it.
         self.cluster_version: Callable[[], int] = lambda: 0
+        #: Whether this node's map is the cluster's, and not one of a while ago.
+        self.is_current: Callable[[], bool] = lambda: True
         #: The name of the cluster that this node's data directory belongs to.
         self.belongs_to: Callable[[], str] = lambda: ""
         #: Called with a sentence when this node does not belong here, as most nodes say.
         self.on_foreign: Callable[[str], None] = lambda _: None
-        #: Called when somebody's data directory belongs to a cluster, and this node's to none.
+        #: Called with where a peer that was let in says it is to be dialled.
+        self.on_address: Callable[[NodeId, str], None] = lambda *_: None
+        #: Called when somebody's data directory belongs to a cluster, and this node's to none, or
+        #: to the same one at a time when it did not know the caller.
         self.on_cluster: Callable[[], None] = lambda: None
         #: What a node hears that was taken out of the cluster; None: it was not.
         self.forgotten: Callable[[NodeId], str | None] = lambda _: None
@@ -115,6 +122,8 @@ class PeerDesk:
             or now_s - owner.heard_s >= self._suspect_s
         ):
             self._owners[peer] = _Owner(process, now_s)
+            if hello.reached_at:
+                self.on_address(peer, hello.reached_at)
             return None
         caller = self._callers.get(peer)
         if caller is None or caller[0] != process:
@@ -224,13 +233,41 @@ class PeerDesk:
         if start and (number, start) not in self._past:
             self.on_behind()
 
-    def note_cluster(self, hello: Hello) -> None:
+    def note_cluster(self, hello: Hello) -> str | None:
         """Notes that the data directory of a caller, which may be no peer, belongs to a cluster.
 
         Whoever has an empty one may have been of it, and must not found another one beside it.
+        Whoever has one of the same cluster, which does not know the caller, may have an older copy,
+        and must not lead with it, alone. Returns a sentence about that if the caller is no peer.
         """
-        if hello.belongs_to and not self.belongs_to():
-            self.on_cluster()
+        mine, theirs = self.belongs_to(), hello.belongs_to
+        is_peer = hello.node in self.neighbours or hello.node == self.hello.node
+        if not theirs or (mine and (mine != theirs or is_peer)):
+            return None
+        if mine and self.forgotten(hello.node) is not None:
+            return None
+        self.on_cluster()
+        if is_peer:
+            return None
+        me, caller = self.hello.node, f"node {hello.node[:_SHOWN]!r} of cluster {theirs[:_SHOWN]!r}"
+        if mine:
+            sentence = (
+                f"{caller} calls, and the data directory of {me}, which belongs to that cluster, "
+                f"does not know it: it may be an older copy. If {me} is alone it leads nothing as "
+                "long as it is called so after its start"
+            )
+        else:
+            sentence = (
+                f"{caller} calls, and {me} is of no cluster yet: it may have been of that one, and "
+                "founds none as long as it is called so"
+            )
+        sentence += (
+            f". If {me} is of that cluster let others forget it (`fedq cluster forget {me}`), and "
+            "start it with an empty data directory and `join` in its file; if it is not stop who "
+            "calls, or correct the address that it has"
+        )
+        self._tell("callers of a cluster", sentence)
+        return sentence
 
     def dismissed_by(self, peer: NodeId, sentence: str) -> None:
         """Notes that a peer says that this node was taken out of the cluster.

@@ -53,6 +53,8 @@ class Hello(NamedTuple):
     cluster: int = 0
     #: The name of the cluster that its data directory belongs to; "": it does not know.
     belongs_to: str = ""
+    #: Of a caller: its own peer address, "host:port"; "": it does not say.
+    reached_at: str = ""
 
 
 def encode_hello(hello: Hello) -> bytes:
@@ -64,7 +66,7 @@ def encode_hello(hello: Hello) -> bytes:
         node=hello.node, incarnation=incarnation, start=start, started_ms=started_ms,
         agreed=hello.agreed, known=hello.known[0],
         known_start=hello.known[1], nonce=hello.nonce, certificate=certificate,
-        signature=signature, belongs_to=hello.belongs_to,
+        signature=signature, belongs_to=hello.belongs_to, reached_at=hello.reached_at,
     ).SerializeToString()  # fmt: skip
 
 
@@ -84,6 +86,7 @@ def decode_hello(data: bytes) -> Hello:
     return Hello(
         NodeId(node_name(wire.node)), process, agreed, known, wire.nonce, proof,
         (wire.oldest or wire.version, wire.version), wire.cluster, wire.belongs_to,
+        wire.reached_at,
     )  # fmt: skip
 
 

@@ -161,17 +161,16 @@ class PeerServer:
         except UnprovenError as error:
             await self._refuse(context, str(error), error.caller)
         peer = hello.node
-        self._desk.note_cluster(hello)
+        elsewhere = self._desk.note_cluster(hello)
         if peer not in self._peers or peer == self._node_id:
             gone = self._desk.forgotten(peer)
             if gone is not None:
                 await context.abort(grpc.StatusCode.NOT_FOUND, gone)
-            await self._refuse(
-                context,
+            stranger = (
                 f"{peer!r} is no peer of {self._node_id}; name it under `peers` in its file, or "
-                "let it join the cluster",
-                peer,
+                "let it join the cluster"
             )
+            await self._refuse(context, elsewhere or stranger, peer)
         refusal = self._desk.judge(hello)
         if refusal is not None:
             await self._turn_away(context, refusal, peer)

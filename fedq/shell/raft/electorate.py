@@ -63,8 +63,8 @@ class Electorate:
         self._set = remembered
         self.is_learner = files.is_learner
         self.is_new = files.is_new
-        #: Somebody is of a cluster, and this node's data directory of none: it may have been of
-        #: that one, and lost it. With a log that is as empty nothing begins beside it.
+        #: Somebody is, or may be, of a cluster, and this node's data directory of none: it may have
+        #: been of that one, and lost it. With a log that is as empty nothing begins beside it.
         self.hears_of_a_cluster = False
         #: What each peer said of itself last.
         self._met: dict[NodeId, Standing] = {}

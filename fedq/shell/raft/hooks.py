@@ -100,7 +100,11 @@ class Voter(Protocol):
         """Makes this voter a learner: what it promised may not be in its files."""
 
     def found_nothing(self) -> None:
-        """Founds no cluster from now on: there is one that this node may have been of."""
+        """Founds no cluster for a while: there is one that this node may have been of.
+
+        Nor does it begin to lead alone. If it votes in a log that nothing was ever said in, it
+        learns first. Raises `OSError` if its disk does not take that.
+        """
 
     def is_connected(self, peer: NodeId) -> bool:
         """Whether frames may be sent to the peer."""

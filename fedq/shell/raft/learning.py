@@ -5,15 +5,19 @@ decided in `fedq.shell.raft.electorate`. Inputs: time, standings, acknowledgemen
 promotions. Outputs: standings, entries that learners have to have, promotions.
 """
 
-from typing import Any
+from typing import Any, Final
 
 from fedq.core.ids import NodeId
 from fedq.shell.raft.electorate import Electorate
 from fedq.shell.raft.hooks import VoterHooks
-from fedq.shell.raft.journal import RaftJournal
+from fedq.shell.raft.journal import FIRST_ENTRY, RaftJournal
+from fedq.shell.raft.storage import RaftStorage
 from fedq.shell.raft.timing import RaftTiming
 from fedq.shell.raft.voters import VoterSet
-from fedq.shell.raft.wire import NO_OP, Promote, Standing
+from fedq.shell.raft.wire import ENTRY_COMMAND, NO_OP, TOLD_OF_A_SET, Promote, Standing
+
+#: A log in which something was said says so within so many entries after its first one.
+_LOOKED_THROUGH: Final = 100
 
 
 class Learning:
@@ -25,7 +29,15 @@ class Learning:
     _node_name: NodeId
     _peers: dict[NodeId, Any]
     _timing: RaftTiming
+    _configured: VoterSet
     _set: VoterSet
+    _storage: RaftStorage
+    #: Until when it neither founds a cluster nor begins to lead one alone.
+    _listens_until_s = 0.0
+    #: Until when it tells its peers, of which some may be as new, that there is a cluster.
+    _told_until_s = 0.0
+    #: The log holds, or has brought, what somebody said in it: it is of a cluster.
+    _has_history = False
     #: When the peers were told last what this voter is.
     _introduced_s = float("-inf")
     term: Any
@@ -33,6 +45,8 @@ class Learning:
     committed: Any
     _post: Any
     _wait_for_leader: Any
+    _now_s: Any
+    _follow_nobody: Any
     _SyncObj__setCurrentTerm: Any
     _SyncObj__raftElectionDeadline: Any
     _SyncObj__raftMatchIndex: Any
@@ -51,11 +65,67 @@ class Learning:
             self.introduce(peer)
 
     def found_nothing(self) -> None:
-        """Founds no cluster from now on: there is one that this node may have been of."""
+        """Founds no cluster for a while: there is one that this node may have been of.
+
+        Nor does it begin to lead alone. If it votes in a log that nothing was ever said in, it
+        learns first. Raises `OSError` if its disk does not take that.
+        """
+        if not self._has_history:
+            now_s, before_s = self._now_s(), self._told_until_s
+            self._told_until_s = now_s + self._timing.hearsay_ms / 1_000
+            self._hold_back()
+            if now_s >= before_s:
+                for peer in self._peers:
+                    self.introduce(peer)
+        elif self._is_alone and self.leader is None:
+            self._listen(self._timing.hearsay_ms)
+
+    def hear_of_a_set(self) -> None:
+        """Takes note that a peer knows of voters that are in a log, or was told of a cluster."""
+        if not (self._has_history or self.is_learner or self._set.number):
+            self._hold_back()
+
+    def _hold_back(self) -> None:
+        """Founds nothing for a while, and leads nothing that it has only just founded."""
+        self._listen(self._timing.hearsay_ms)
+        if not self.is_learner and self._node_name in self._configured.names:
+            self._storage.become_learner()
+            self._follow_nobody()
+            self.become_learner()
+
+    def begin_to_learn(self) -> None:
+        """Looks what kind of log this is; who may be alone listens first for others."""
+        log = self._log
+        entries = log.since(log.first_index, _LOOKED_THROUGH)
+        is_compacted = log.first_index > FIRST_ENTRY.number
+        self._has_history = is_compacted or any(
+            entry.command[0] == ENTRY_COMMAND for entry in entries
+        )
+        if not self._is_alone:
+            return
+        self._SyncObj__raftElectionDeadline = 0.0
+        if self._timing.listen_ms:
+            self._listen(self._timing.listen_ms)
+            if not self.is_learner:
+                # All that is in its log is committed. Who is of its cluster is to be known before
+                # it judges who calls.
+                self._SyncObj__raftCommitIndex = log.last_index
+
+    @property
+    def _is_alone(self) -> bool:
+        """Whether this node is the only voter, by its log."""
+        return self._set.is_alone(self._node_name)
+
+    def _listen(self, for_ms: int) -> None:
+        self._listens_until_s = max(self._listens_until_s, self._now_s() + for_ms / 1_000)
         self._electorate.hears_of_a_cluster = True
 
     def learn(self, now_s: float) -> None:
         """Does what is due before a step."""
+        listens = now_s < self._listens_until_s
+        self._electorate.hears_of_a_cluster = listens
+        if listens and self._is_alone and self.leader is None:
+            self._SyncObj__raftElectionDeadline = self._listens_until_s
         if self.is_learner:
             self._learn(now_s)
         if self._SyncObj__raftElectionDeadline < now_s and not self._may_stand:
@@ -77,7 +147,10 @@ class Learning:
         """Tells a peer what this voter is."""
         log = self._log
         learner = self._electorate.is_learner
-        standing = Standing(self.term, log.last_index, log.last_term, learner, self._set.number)
+        number = self._set.number
+        if not number and self._now_s() < self._told_until_s:
+            number = TOLD_OF_A_SET
+        standing = Standing(self.term, log.last_index, log.last_term, learner, number)
         self._post(peer, standing)
 
     def _learn(self, now_s: float) -> None:
@@ -115,11 +188,15 @@ class Learning:
 
     def on_promote(self, node: Any, promote: Promote) -> None:
         """Takes the leader's word that this learner has all that it may have forgotten."""
-        log = self._log
-        is_known = log.first_index <= promote.entry <= log.last_index
+        log, entry = self._log, promote.entry
         if not self.is_learner or promote.term != self.term or self.leader != node.id:
             return
-        if is_known and log.term_at(promote.entry) == promote.term:
+        if self._electorate.hears_of_a_cluster and not self._has_history:
+            # With its vote the leader would found another cluster beside the one that is.
+            return
+        # What was compacted is committed, and so the same as the leader's.
+        is_compacted = entry < log.first_index
+        if is_compacted or (entry <= log.last_index and log.term_at(entry) == promote.term):
             # Whoever asks for its vote in this term has heard of another leader.
             self._SyncObj__setCurrentTerm(self.term, node.id)
             self._become_voter()

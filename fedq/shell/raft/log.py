@@ -174,8 +174,7 @@ class _Voter(Changing, Learning, Linking, Taking, pysyncobj.syncobj.SyncObj):  #
         self._electorate.use(self._set)
         if memory.voters is not None and memory.voters != self._set:
             self._remember_set()
-        if self._set.is_alone(node):
-            self._SyncObj__raftElectionDeadline = 0.0
+        self.begin_to_learn()
 
     # --- what the turns ask ---
 
@@ -240,6 +239,8 @@ class _Voter(Changing, Learning, Linking, Taking, pysyncobj.syncobj.SyncObj):  #
                 self._on_ack(node, message)
             case Standing():
                 self._electorate.meet(peer, message)
+                if message.set_index:
+                    self.hear_of_a_set()
             case Promote():
                 self.on_promote(node, message)
             case Forward():
@@ -336,12 +337,15 @@ class _Voter(Changing, Learning, Linking, Taking, pysyncobj.syncobj.SyncObj):  #
         timeout = self._SyncObj__generateRaftTimeout()
         self._SyncObj__raftElectionDeadline = _monotonic() + timeout
 
+    def _follow_nobody(self) -> None:
+        self._SyncObj__setState(_FOLLOWER)
+        self._SyncObj__raftLeader = None
+        self._wait_for_leader()
+
     def _on_ack(self, node: Any, ack: Ack) -> None:
         if ack.term > self.term:
             self._SyncObj__setCurrentTerm(ack.term, None)
-            self._SyncObj__setState(_FOLLOWER)
-            self._SyncObj__raftLeader = None
-            self._wait_for_leader()
+            self._follow_nobody()
             return
         if not self._isLeader() or ack.term < self.term:
             return
@@ -417,8 +421,10 @@ class _Voter(Changing, Learning, Linking, Taking, pysyncobj.syncobj.SyncObj):  #
             return False
         entries = self._log.since(self.applied + 1, min(behind, _APPLIED_PER_TURN_MAX))
         for command, index, _ in entries:
-            if command[0] == ENTRY_COMMAND and not self._hooks.apply(command[1:]):
-                break
+            if command[0] == ENTRY_COMMAND:
+                if not self._hooks.apply(command[1:]):
+                    break
+                self._has_history = True
             if command[0] == ENTRY_VOTERS:
                 self._hooks.on_voters(decode_voters(command))
             self._SyncObj__raftLastApplied = index
@@ -453,9 +459,15 @@ class RaftLog(RaftTurns):
     """The replicated log of one voter; see the module's docstring."""
 
     def found_nothing(self) -> None:
-        """Founds no cluster from now on: somebody is of one, and this node may have been."""
+        """Founds no cluster for a while: somebody is of one, and this node may have been.
+
+        Nor does it begin to lead alone.
+        """
         if self._voter is not None:
-            self._voter.found_nothing()
+            try:
+                self._voter.found_nothing()
+            except OSError as error:
+                self._fail(error)
 
     def start(self) -> None:
         """Restores the machine from disk and begins; needs a running asyncio loop.

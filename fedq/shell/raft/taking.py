@@ -84,6 +84,7 @@ class Taking:
     _receiver: SnapshotReceiver
     #: Whose snapshot is being read, and the number of its last chunk.
     _taking: tuple[Any, int] | None = None
+    _has_history: bool
     applied: Any
     committed: Any
     _answer: Any
@@ -126,6 +127,7 @@ class Taking:
             return
         if taken.number > self.applied:
             self._hooks.install(taken)
+            self._has_history = True
             self._SyncObj__raftLastApplied = taken.number
             self._SyncObj__raftCommitIndex = max(self.committed, taken.number)
             self._look_through(whole=True)

@@ -20,6 +20,11 @@ class RaftTiming:
     majority_lost_ms: int = 1_000
     #: After its stream to the leader broke, a voter waits at most so long for it to come back.
     leader_lost_ms: int = 150
+    #: A voter that is alone, by its log or with an empty one, listens so long for a cluster that it
+    #: may have been of before it leads (docs/adr/0090); 0: nobody can call it.
+    listen_ms: int = 0
+    #: Who was heard of counts for so long, unless it is heard of again.
+    hearsay_ms: int = 5_000
     #: How often the log looks at the clock when nothing else wakes it.
     tick_ms: int = 50
     #: How long a proposal counts as in flight when nothing more is heard of it.

@@ -24,6 +24,8 @@ WIRE_VERSION: Final = 2
 ENTRY_COMMAND: Final = 0
 ENTRY_NO_OP: Final = 1
 NO_OP: Final = bytes([ENTRY_NO_OP])
+#: No entry that names voters, but the one that every log begins with.
+TOLD_OF_A_SET: Final = 1
 
 ENTRY_BYTES_MAX: Final = 1 + limits.COMMAND_BYTES_MAX
 #: What one frame carries at most, in bytes of entries, commands or snapshot.
@@ -118,7 +120,8 @@ class Standing(NamedTuple):
     last_term: int
     #: It votes only as `fedq.shell.raft.electorate` lets it.
     is_learner: bool
-    #: The entry that names the voters, as its log has it; 0: none does, the configuration counts.
+    #: The entry that names the voters, as its log has it; 0: none does, the configuration counts;
+    #: `TOLD_OF_A_SET`: somebody of a cluster has called it, and its log is empty.
     set_index: int = 0
 
     @property
@@ -306,7 +309,7 @@ def _read_standing_in_set(frame: bytes, at: int) -> tuple[Standing, int]:
     (set_index,) = _TERM.unpack_from(frame, at + _STANDING.size)
     _check_numbers(set_index)
     standing, end = _read_standing(frame, at)
-    if not 1 < set_index <= standing.last_index:
+    if set_index != TOLD_OF_A_SET and not 1 < set_index <= standing.last_index:
         raise WireError(f"a set of voters in entry {set_index} of {standing.last_index}")
     return standing._replace(set_index=set_index), end + _TERM.size
 

@@ -68,7 +68,7 @@ class Server:
         self.read_by_now: Taken | None = None
         configured = group.configured.get(name, ())
         memory = group.memory_of(name)
-        self.voter = _Voter(name, configured, TIMING, self.storage, self, memory)
+        self.voter = _Voter(name, configured, group.timing, self.storage, self, memory)
         self.checked = self.storage.journal.first_index
 
     # --- what the voter calls ---
@@ -153,6 +153,7 @@ class Group:
     def __init__(self, directory: Path, configured: dict[str, str]) -> None:
         """`configured`: which voters each server's configuration names."""
         self.directory = directory
+        self.timing = TIMING
         directory.mkdir(exist_ok=True)
         self.configured = {
             NodeId(name): tuple(map(NodeId, voters.split())) for name, voters in configured.items()

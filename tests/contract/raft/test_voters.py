@@ -11,7 +11,6 @@ import pytest
 
 from fedq.core.ids import NodeId
 from fedq.shell.raft import changing
-from fedq.shell.raft.electorate import Memory
 from tests.contract.raft.steps import Group, Server, Violation, group, want
 
 
@@ -383,45 +382,3 @@ def test_whatever_comes_there_is_one_log(tmp_path: Path, seed: int) -> None:
 
 def _has_come_to(server: Server, end: list[bytes]) -> bool:
     return not server.lacks(end) and sets_of(server) == ("n2", "n3", "n4")
-
-
-def empty_two_of_three(servers: Group, is_told: bool) -> None:
-    """Of five voters, two lose everything: a majority of those that their files name."""
-    leader = servers.elect("n3")
-    servers.propose(leader, want(1, ["n1", "n2", "n3", "n4", "n5"]))
-    servers.settle()
-    for name in ("n1", "n2"):
-        servers.kill(name)
-        servers.lose_disk(name, whole=True)
-    with patch.object(servers, "memory_of", lambda _: Memory()):
-        servers.start(NodeId("n1"))
-        servers.start(NodeId("n2"))
-    servers.split("n1 n2", "n3 n4 n5")
-    for name in ("n1", "n2"):
-        if is_told:
-            servers[name].voter.found_nothing()
-    for name in ("n1", "n2", "n1"):
-        servers.campaign(name)
-        servers.deliver_all()
-
-
-def test_who_was_emptied_founds_nothing_beside_a_cluster_that_is(tmp_path: Path) -> None:
-    voters = "n1 n2 n3"
-    with group(tmp_path, n1=voters, n2=voters, n3=voters, n4="", n5="") as servers:
-        empty_two_of_three(servers, is_told=True)
-        assert not servers["n1"].leads
-        assert not servers["n2"].leads
-        servers.heal()
-        servers.elect("n3")
-        servers.settle()
-        assert not servers["n1"].voter.is_learner
-        assert sets_of(servers["n1"]) == ("n1", "n2", "n3", "n4", "n5")
-
-
-def test_who_was_emptied_and_is_told_nothing_founds_another_cluster(tmp_path: Path) -> None:
-    voters = "n1 n2 n3"
-    with (
-        group(tmp_path, n1=voters, n2=voters, n3=voters, n4="", n5="") as servers,
-        pytest.raises(Violation, match="two leaders"),
-    ):
-        empty_two_of_three(servers, is_told=False)

@@ -89,21 +89,20 @@ class Cluster:
 
     ZONES: ClassVar[dict[str, str]] = {}  # Of nodes that are in one.
 
-    def __init__(self, size: int = 1, **settings: int) -> None:
+    def __init__(self, size: int = 1, *electing: NodeId, **settings: int) -> None:
         self.now_ms = 1_000
         self.hosts = {NodeId(f"n{i}"): Host(NodeId(f"n{i}")) for i in range(1, size + 1)}
         self.log: list[bytes] = []
         self.cuts: dict[NodeId, None] = {}
         self.mute: dict[tuple[str, str], None] = {}  # (from, to): nothing arrives that way.
         self.tolerates_faults = False  # Exceptions may be contained, where a test causes them.
-        #: Exceptions of these kinds stop a node as they do in a real one.
-        self.survived: tuple[type[Exception], ...] = ()
+        self.survived: tuple[type[Exception], ...] = ()  # They stop a node, as a real one.
         self.proposals_lost = False  # Nothing of the map is decided.
         self.unheard: dict[NodeId, None] = {}  # Nothing that these nodes propose is.
         self.turning = NodeId("n1")  # Whose turn it is, or was last.
         #: (from, to, message) of all that nodes said to each other.
         self.overheard: list[tuple[NodeId, NodeId, PeerMessage]] = []
-        self._settings = settings
+        self._settings, self._electing = settings, electing
         self.joined: dict[NodeId, None] = {}  # Let into the running cluster.
         self._connections = 0
         for name in self.hosts:
@@ -131,6 +130,7 @@ class Cluster:
                 past=tuple((number, f"{name}.{number}") for number in range(1, host.life)),
                 vouched_since=host.vouched_since,
                 **place_of(host.name, self.hosts, self.joined),
+                electing=self._electing,
                 amqp_address=f"{host.name}:5672",
                 zone=self.ZONES.get(host.name, ""),
                 password_cost=COST_MIN,

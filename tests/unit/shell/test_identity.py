@@ -100,6 +100,14 @@ def test_a_directory_that_began_a_cluster_joins_no_other_one(tmp_path: Path) -> 
     with pytest.raises(ForeignDirectory, match=r"is not new.*empty data directory") as refused:
         IdentityFile(tmp_path, NodeId("n1"), [NodeId("n1")], joins=True)
     assert refused.value.key == "join"
+    # Once it has one, `join` may stay in the file: if the directory is lost, the node asks.
+    alone = tmp_path / "alone"
+    (alone / "journal").mkdir(parents=True)
+    file = IdentityFile(alone, NodeId("n1"), [NodeId("n1")])
+    directory = file.begin().directory
+    file.mark_cluster("c1")
+    again = IdentityFile(alone, NodeId("n1"), [NodeId("n1")], joins=True).begin()
+    assert (again.directory, again.cluster, again.joined) == (directory, "c1", False)
 
 
 @pytest.mark.parametrize("more", [b'"joined":1', b'"roster":[]', b'"roster":{"n1":7}'])

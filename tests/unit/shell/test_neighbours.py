@@ -59,6 +59,20 @@ class World:
         await asyncio.sleep(0)
 
 
+def test_who_says_where_it_is_is_tried_there_too(tmp_path: Path) -> None:
+    async def scene() -> None:
+        world = World(tmp_path, {A: "h:1", B: "h:2"}, {})
+        await world.says(is_up=True, a="h:1", b="h:2")
+        for node, address in ((B, "h:2"), (B, "h:9"), (B, "h:7"), (D, "h:8")):
+            world.neighbours.try_at(node, address)
+            await asyncio.sleep(0)
+        assert world.links == {B: ("h:2", "h:7")}
+        await world.says(is_up=True, a="h:1", b="h:7")
+        assert world.links == {B: ("h:7", "h:2")}
+
+    run(scene())
+
+
 def test_links_open_move_and_close_by_the_roster(tmp_path: Path) -> None:
     async def scene() -> None:
         world = World(tmp_path, {A: "a:1"}, {})

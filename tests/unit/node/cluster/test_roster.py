@@ -188,6 +188,19 @@ def test_a_node_alone_is_so_until_another_one_votes() -> None:
     assert serves(cluster)
 
 
+def test_who_learns_counts_those_whom_its_directory_or_the_map_has() -> None:
+    cluster = Cluster(1)
+    cluster.pass_ms(1_000)
+    # Its log is not let to say with whom it would elect: the map says so.
+    cluster.hosts[N1].inbox.append(lambda node: node.on_voters((N1, N2)))
+    cluster.settle()
+    assert not serves(cluster)
+    # Nor has it a log at all: its directory says so.
+    lost = Cluster(1, N1, N2)
+    lost.pass_ms(1_000)
+    assert not serves(lost)
+
+
 def test_nobody_leaves_before_all_nodes_know_what_that_is() -> None:
     cluster = Cluster(1)
     cluster.pass_ms(1_000)

@@ -128,3 +128,22 @@ def test_who_has_an_empty_directory_hears_of_a_cluster_that_is() -> None:
         made.desk.on_cluster = partial(heard.append, f"{mine} {theirs}")
         made.desk.note_cluster(hello("n9", theirs))
     assert heard == [" c2"]
+
+
+def test_who_has_an_older_copy_hears_of_those_whom_it_does_not_know() -> None:
+    made, heard = Desk("c1"), list[str]()
+    made.desk.on_cluster = partial(heard.append, "heard")
+    assert made.desk.note_cluster(hello("n2", "c1")) is None
+    assert not heard
+    sentence = made.desk.note_cluster(hello("n9", "c1"))
+    assert sentence is not None
+    assert "does not know it: it may be an older copy" in sentence
+    assert (heard, list(made.told.values())) == (["heard"], [sentence])
+    made.desk.forgotten = lambda _: "it was taken out"
+    assert made.desk.note_cluster(hello("n9", "c1")) is None
+    # Whatever an unknown caller says of itself is short, and on one line.
+    empty = Desk("")
+    sentence = empty.desk.note_cluster(hello("n9", "c\n" * 9_000)) or ""
+    assert "and founds none as long as it is called so" in sentence
+    assert len(sentence) < 1_000
+    assert "\n" not in sentence

@@ -13,6 +13,7 @@ from fedq.shell.raft.wire import (
     NO_OP,
     PAYLOAD_BYTES_MAX,
     SNAPSHOT_BYTES_MAX,
+    TOLD_OF_A_SET,
     Ack,
     Append,
     Forward,
@@ -66,7 +67,7 @@ def vote_requests(draw: st.DrawFn) -> VoteRequest:
 def standings(draw: st.DrawFn) -> Standing:
     last_term, term = sorted((draw(numbers), draw(numbers)))
     last_index = draw(numbers)
-    named = st.integers(2, last_index) if last_index > 1 else st.just(0)
+    named = st.integers(TOLD_OF_A_SET, max(last_index, TOLD_OF_A_SET))
     return Standing(
         term, last_index, last_term, draw(st.booleans()), draw(st.one_of(st.just(0), named))
     )
@@ -165,7 +166,7 @@ def test_the_largest_frames_fit() -> None:
         (encode(VoteRequest(1, 1, 2, False)), "later term than its own"),
         (encode(Standing(1, 1, 2, False)), "later term than its own"),
         (encode(Standing(2, 7, 2, True, 8)), "in entry 8 of 7"),
-        (encode(Standing(2, 7, 2, True, 1)), "in entry 1 of 7"),
+        (encode(Standing(2, 1, 1, True, 2)), "in entry 2 of 1"),
         (encode(Append(5, 0, 0, 1, 4, [LogEntry(5, b"\x02\x01\x00")])), "kind of log entry: 2"),
         (encode(SnapshotChunk(1, 0, 5, 6, b"xx")), "2 bytes at 5 of a snapshot of 6"),
         (encode(SnapshotChunk(1, 0, 0, SNAPSHOT_BYTES_MAX + 1, b"x")), "of a snapshot of"),
