@@ -287,7 +287,7 @@ class Raft:
 
     def _unbelieve(self, name: NodeId, term: int) -> None:
         reaches = self.leader is not None and self._reachable(name, self.leader)
-        if self.term == term and not reaches:
+        if self.term == term and not reaches and name in self._followers:
             self._believe(name, None)
 
     def _tell_leader(self) -> None:
