@@ -254,10 +254,11 @@ def test_who_asks_again_and_again_costs_few_commits_and_log_lines(
                 other = pb.JoinRequest(peer_address=f"{HOST}:1", directory=f"disk {number}")
                 refused = await code_of(call(other.SerializeToString(), metadata=said("z")))
                 assert refused is grpc.StatusCode.FAILED_PRECONDITION
-            moved = [
-                await code_of(call(request(f"{HOST}:{2 + number}"), metadata=said("z")))
+            moves = [
+                code_of(call(request(f"{HOST}:{2 + number}"), metadata=said("z")))
                 for number in range(50)
             ]
+            moved = await asyncio.gather(*moves)
             assert moved.count(grpc.StatusCode.UNAVAILABLE) > 40
             assert one.raft.applied_index - applied < 20
 

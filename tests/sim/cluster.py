@@ -8,6 +8,7 @@ from fedq.core.peer_messages import PeerFrame
 from fedq.core.suspects import Suspect
 from fedq.journal.recovered import Recovered
 from fedq.node.node import Node
+from fedq.node.records.state import NodeState
 from fedq.node.risk import SetAside
 from fedq.node.settings import NodeSettings
 from fedq.wiring.cluster_map.passwords import COST_MIN
@@ -45,6 +46,9 @@ class Cluster:
         self._all_hosts = {host.name: host for host in self.hosts}
         self.net = Net(world, plan.net, self.hosts, through_the_codec, self._knows)
         self._newest_reign: dict[FragmentId, int] = {}
+        #: (a node, another one that came later) -> the process of the first one, and the version of
+        #: the map at which that came up.
+        self._came_after: dict[tuple[NodeId, NodeId], tuple[str, int]] = {}
         self.raft = Raft(world, plan.raft, self.hosts, self.net.reachable)
         self.raft.changes = plan.joins > 0
 
@@ -136,6 +140,7 @@ class Cluster:
             alive = [each for each in self.hosts if each.alive]
             living = {each.name: Incarnation(each.incarnation) for each in alive}
             self._last_words.look(host.machine.state, living)
+        self._check_unheard(host.machine.state)
         if not host.machine.state.serving:
             return
         newest = self._newest_reign
@@ -150,6 +155,24 @@ class Cluster:
                     f"P7: {host.name} serves fragment {fragment} in reign {reign}, while reign "
                     f"{newest[fragment]} has begun"
                 )
+
+    def note_coming(self, name: NodeId) -> None:
+        """A node is about to be let in: whoever is up now goes on serving meanwhile."""
+        for host in self.hosts:
+            if host.alive and isinstance(host.machine, Node):
+                state = host.machine.state
+                if state.map.is_up(host.name, state.settings.incarnation):
+                    since = state.map.members[host.name].up_version
+                    self._came_after[host.name, name] = (state.settings.start, since)
+
+    def _check_unheard(self, state: NodeState) -> None:
+        """Who has been up since before a node came serves without having heard from it."""
+        for node in state.unheard:
+            process, since = self._came_after.get((state.me, node), ("", 0))
+            if process != state.settings.start:
+                continue
+            if state.map.members[state.me].up_version == since:
+                self.ledger.broken(f"{state.me} does not serve before {node}, which joins, speaks")
 
     def host_started(self, name: NodeId) -> None:
         """A process runs."""

@@ -289,7 +289,7 @@ class Raft:
         if name not in self._followers:
             return
         reaches = self.leader is not None and self._reachable(name, self.leader)
-        if self.term == term and not reaches:
+        if self.term == term and not reaches and name in self._followers:
             self._believe(name, None)
 
     def _tell_leader(self) -> None:

@@ -39,8 +39,9 @@ JOIN_METHOD: Final = f"/{SERVICE}/Join"
 _WAITING_MAX: Final = 8
 _REQUEST_BYTES_MAX: Final = 1_024
 #: How long an answer takes at most: a caller waits for 10 seconds.
-_ANSWER_S: Final = 8.0
-#: Between two changes of the map that one name asks for, and of how many it is remembered.
+_ANSWER_S: Final = 7.0
+#: Between two changes of the map that one name asks for, and of how many it is remembered. Who asks
+#: too early waits for so long, once.
 _PAUSE_S: Final = 2.0
 _ASKED_MAX: Final = 2 * NODES_MAX
 
@@ -64,7 +65,7 @@ class Admitting:
     """Answers `Join` at one node; to be added to its server for peers."""
 
     __slots__ = (
-        "_ask", "_asked_s", "_clock", "_desk", "_is_current", "_is_secure", "_map", "_rare",
+        "_ask", "_clock", "_desk", "_free_s", "_is_current", "_is_secure", "_map", "_rare",
         "_waiting",
     )  # fmt: skip
 
@@ -83,8 +84,8 @@ class Admitting:
         self._is_secure = is_secure
         self._waiting = 0
         self._clock = asyncio.get_running_loop().time
-        #: When the map was changed last for a name.
-        self._asked_s: dict[NodeId, float] = {}
+        #: From when on the map may be changed for a name.
+        self._free_s: dict[NodeId, float] = {}
         self._rare = RareLines(logger, self._clock)
 
     def add_to(self, server: grpc.aio.Server) -> None:
@@ -111,6 +112,7 @@ class Admitting:
             await self._refuse(context, hello, refusal)
         self._waiting += 1
         try:
+            await asyncio.sleep(self._pause_s(hello.node))
             result = await self._admitted(operation)
         finally:
             self._waiting -= 1
@@ -161,18 +163,23 @@ class Admitting:
         return None
 
     def _why_not_changed(self, operation: AdmitNode) -> _Refusal | None:
-        """Why the map is not asked; None: it is, and that is noted."""
+        """Why the map is not asked now; None: it is, after a pause that may be none."""
         refused = self._map.why_not_admitted(operation) if self._is_current() else None
         if refused is not None:
             return _Refusal(refused.text)
-        now_s, asked_s = self._clock(), self._asked_s
-        for node in [node for node, at_s in asked_s.items() if now_s - at_s >= _PAUSE_S]:
-            del asked_s[node]
-        is_busy = self._waiting >= _WAITING_MAX or len(asked_s) >= _ASKED_MAX
-        if is_busy or operation.node in asked_s:
+        now_s = self._clock()
+        self._free_s = {node: at_s for node, at_s in self._free_s.items() if at_s > now_s}
+        is_busy = self._waiting >= _WAITING_MAX or len(self._free_s) >= _ASKED_MAX
+        if is_busy or self._free_s.get(operation.node, 0.0) - now_s > _PAUSE_S:
             return _Refusal("nodes are joining: ask again in a moment", passes=True)
-        asked_s[operation.node] = now_s
         return None
+
+    def _pause_s(self, node: NodeId) -> float:
+        """How long the next change for this name waits, which takes its turn by this."""
+        now_s = self._clock()
+        begin_s = max(now_s, self._free_s.get(node, now_s))
+        self._free_s[node] = begin_s + _PAUSE_S
+        return begin_s - now_s
 
     async def _admitted(self, operation: AdmitNode) -> Result:
         """What the map says; `GAVE_UP` if that takes too long."""
