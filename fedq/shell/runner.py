@@ -308,11 +308,9 @@ class NodeRunner:
         def ask(operation: AdmitNode, answer: Callable[[Result], None]) -> None:
             parts.turn.input(parts.node.on_change_asked, operation, answer)
 
-        state = parts.node.state
         admitting = Admitting(
-            parts.desk, state.map, ask, lambda: state.serving,
-            is_secure=config.certificates is not None,
-        )  # fmt: skip
+            parts.desk, parts.node.state.map, ask, is_secure=config.certificates is not None
+        )
         await parts.grpc.start_peer((self._peer_server, admitting), parts.desk)
         await parts.grpc.start_admin()
         self._neighbours.start()

@@ -65,22 +65,15 @@ class Admitting:
     """Answers `Join` at one node; to be added to its server for peers."""
 
     __slots__ = (
-        "_ask", "_clock", "_desk", "_free_s", "_is_current", "_is_secure", "_map", "_rare",
+        "_ask", "_clock", "_desk", "_free_s", "_is_secure", "_map", "_rare",
         "_waiting",
     )  # fmt: skip
 
-    def __init__(
-        self, desk: PeerDesk, known: ClusterMap, ask: Ask, is_current: Callable[[], bool],
-        *, is_secure: bool,
-    ) -> None:  # fmt: skip
-        """`is_secure`: callers have certificates, and must be who they prove to be.
-
-        `is_current`: whether this node's map is the cluster's, and not one of a while ago.
-        """
+    def __init__(self, desk: PeerDesk, known: ClusterMap, ask: Ask, *, is_secure: bool) -> None:
+        """`is_secure`: callers have certificates, and must be who they prove to be."""
         self._desk = desk
         self._map = known
         self._ask = ask
-        self._is_current = is_current
         self._is_secure = is_secure
         self._waiting = 0
         self._clock = asyncio.get_running_loop().time
@@ -164,7 +157,7 @@ class Admitting:
 
     def _why_not_changed(self, operation: AdmitNode) -> _Refusal | None:
         """Why the map is not asked now; None: it is, after a pause that may be none."""
-        refused = self._map.why_not_admitted(operation) if self._is_current() else None
+        refused = self._map.why_not_admitted(operation)
         if refused is not None:
             return _Refusal(refused.text)
         now_s = self._clock()

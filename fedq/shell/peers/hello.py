@@ -82,7 +82,7 @@ def decode_hello(data: bytes) -> Hello:
     known = (wire.known, wire.known_start)
     proof = Proof(wire.certificate, wire.signature) if wire.certificate else None
     agreed = dict(wire.agreed)
-    _check_said((wire.node, wire.start, wire.known_start, wire.belongs_to), agreed)
+    _check_said((wire.node, wire.start, wire.known_start, wire.belongs_to, wire.reached_at), agreed)
     return Hello(
         NodeId(node_name(wire.node)), process, agreed, known, wire.nonce, proof,
         (wire.oldest or wire.version, wire.version), wire.cluster, wire.belongs_to,
