@@ -302,13 +302,11 @@ class Node:
 
     def on_link_up(self, peer: NodeId, process: Incarnation = NO_PROCESS) -> None:
         """A stream to the peer was opened, by which `process` answered, if it said so."""
-        if peer in self.state.peers:
-            self.cluster.on_link_up(peer, process)
+        self.cluster.on_link_up(peer, process)
 
     def on_link_down(self, peer: NodeId, refused: bool) -> None:
         """The stream to the peer broke; `refused`, again and again: its process is gone."""
-        if peer in self.state.peers:
-            self.cluster.on_link_down(peer, refused)
+        self.cluster.on_link_down(peer, refused)
 
     def on_peer(self, frame: PeerFrame) -> None:
         """Takes a frame from a peer; the shell has made sure of its sender."""

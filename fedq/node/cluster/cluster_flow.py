@@ -119,12 +119,15 @@ class ClusterFlow:
 
     def on_link_up(self, node: NodeId, process: Incarnation) -> None:
         """A stream to the peer is open; `process` answers at its address (0: it did not say)."""
-        self.state.peers[node].link.on_connected()
-        self.state.peers[node].answering = process
+        if (peer := self.state.peers.get(node)) is not None:
+            peer.link.on_connected()
+            peer.answering = process
 
     def on_link_down(self, node: NodeId, refused: bool) -> None:
         """Takes note that the stream broke; `refused`: the peer's process is gone."""
-        self.state.peers[node].link.on_disconnected()
+        if (peer := self.state.peers.get(node)) is None:
+            return
+        peer.link.on_disconnected()
         self._heard_as.pop(node, None)
         if refused:
             self.detector.refused(node)
