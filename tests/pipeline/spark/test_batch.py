@@ -8,6 +8,7 @@ import pytest
 
 from tests.integration.harness import Cluster
 from tests.integration.stock import BlockingChannel, connect, pika
+from tests.integration.waiting import until
 from tests.pipeline.spark.conftest import Driver
 
 COUNT = 600
@@ -33,7 +34,10 @@ def times(cluster: Cluster) -> Iterator[list[int]]:
     channel.queue_bind("batch", "events", "#")
     began: list[int] = []
     for half in (range(COUNT // 2), range(COUNT // 2, COUNT)):
-        began.append(time.time_ns() // 1_000_000)
+        begins = time.time_ns() // 1_000_000
+        # What was published before is of an earlier millisecond.
+        until("time passes", lambda: time.time_ns() // 1_000_000 > begins)  # noqa: B023
+        began.append(begins + 1)
         for number in half:
             key = KEYS[number % len(KEYS)]
             channel.basic_publish("events", key, b"%d" % number, properties(number))
