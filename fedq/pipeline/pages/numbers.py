@@ -9,6 +9,9 @@ from datetime import UTC, datetime
 from typing import Final, TypeAlias
 
 Words: TypeAlias = Callable[[float], str]
+#: Steps of charts that are made of events, and how many of them one has, up to years.
+_STEPS_MS: Final = (1_000, 10_000, 60_000, 600_000, 3_600_000, 86_400_000)
+_STEPS_MAX: Final = 240
 
 _STEPS: Final = (1.0, 2.0, 5.0, 10.0)
 #: Steps of a time axis, in seconds.
@@ -80,6 +83,11 @@ def time_ticks(low: float, high: float, count: int = 8) -> list[float]:
     step = next((each for each in _TIME_STEPS if each >= rough), _TIME_STEPS[-1])
     first = math.ceil(low / step)
     return [float(number * step) for number in range(first, int(high // step) + 1)]
+
+
+def step_ms_for(span_ms: int) -> int:
+    """The step of a chart over so many milliseconds: a round one, and few enough of them."""
+    return next((each for each in _STEPS_MS if span_ms / each <= _STEPS_MAX), _STEPS_MS[-1])
 
 
 def _three(value: float) -> str:

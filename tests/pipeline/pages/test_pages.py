@@ -15,6 +15,7 @@ from fedq.pipeline.pages.numbers import (
     microseconds,
     moment,
     short,
+    step_ms_for,
     ticks,
     time_ticks,
     whole,
@@ -120,3 +121,11 @@ def test_ticks_of_time_are_few_and_within(low: int, span: int) -> None:
 ])  # fmt: skip
 def test_numbers_are_said_as_people_say_them(said: str, expected: str) -> None:
     assert said == expected
+
+
+@given(st.integers(0, 10**14))
+def test_a_chart_of_events_has_round_steps_and_few_of_them(span_ms: int) -> None:
+    step = step_ms_for(span_ms)
+    assert span_ms / step <= 240 or step == 86_400_000, "a day is the longest"
+    assert step_ms_for(240_000) == 1_000
+    assert step_ms_for(240_001) == 10_000

@@ -39,12 +39,11 @@ from fedq.pipeline.jobs.kit.events import events_of, refuse_strangers, trace_row
 from fedq.pipeline.jobs.kit.output import PAGE, RESULT, write_page, write_result
 from fedq.pipeline.jobs.kit.progress import Progress, Watch
 from fedq.pipeline.jobs.kit.source import Source
+from fedq.pipeline.pages.numbers import step_ms_for
 
 #: Findings that are kept, and that the verdict has.
 FINDINGS_MAX: Final = 100_000
 _TOLD_MAX: Final = 1_000
-_STRETCHES: Final = 240
-_STEPS_MS: Final = (1_000, 10_000, 60_000, 600_000, 3_600_000, 86_400_000)
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,8 +168,7 @@ def _size_of(ranges: str) -> Column:
 
 def _activity(events: DataFrame, coverage: Coverage) -> tuple[tuple[int, str, int], ...]:
     """Events by kind and stretch of time."""
-    span = coverage.end_ms - coverage.begin_ms
-    step = next((each for each in _STEPS_MS if span / each <= _STRETCHES), _STEPS_MS[-1])
+    step = step_ms_for(coverage.end_ms - coverage.begin_ms)
     at = (floor(col("ms") / step) * step).cast("bigint").alias("at")
     rows = events.groupBy(at, "kind").agg(count(lit(1))).orderBy("at", "kind").collect()
     return tuple((row[0], row[1], row[2]) for row in rows)

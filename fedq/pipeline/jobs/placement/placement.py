@@ -21,10 +21,9 @@ from fedq.pipeline.jobs.kit.source import Source
 from fedq.pipeline.jobs.placement.flows import flows_of, moved_in, span_of, steps_of
 from fedq.pipeline.jobs.placement.page import JOB, Foresight, page_of
 from fedq.pipeline.jobs.placement.plan import Flow, Plan, plan
+from fedq.pipeline.pages.numbers import step_ms_for
 
 PLAN: Final = "plan.json"
-_STEPS: Final = 240
-_STEPS_MS: Final = (1_000, 10_000, 60_000, 600_000, 3_600_000, 86_400_000)
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,8 +72,7 @@ def _planned(
         earlier = flows_of(events, moved.where(col("ms") < middle))
         later = flows_of(events, moved.where(col("ms") >= middle))
         foresight = _foresight(earlier, later, nodes, given)
-        width = (end_ms - begin_ms) / _STEPS
-        step_ms = next((each for each in _STEPS_MS if each >= width), _STEPS_MS[-1])
+        step_ms = step_ms_for(end_ms - begin_ms)
         return found, foresight, steps_of(spark, moved, flows, found.moves, step_ms)
     finally:
         moved.unpersist()
