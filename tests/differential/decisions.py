@@ -265,6 +265,12 @@ UNPLAYED: Final[tuple[Unplayed, ...]] = (
         "what is handed out is not written down; a mark too many is right, one too few is not",
     ),
     Unplayed(
+        "a million messages that wait in an exclusive queue which asks for no length",
+        "one more waits",
+        "the oldest goes (`limits.exclusive_queue_messages`), and is counted",
+        "who reads slowly may not fill a node's memory and disk; 0 takes the bound away",
+    ),
+    Unplayed(
         "the firehose (`amq.rabbitmq.trace`)",
         "slows down who is traced; `connection` names both ends; `routed_queues` has all",
         "leaves out what is too much, and the log counts it; `connection` is the client's address; "
@@ -489,7 +495,4 @@ DECISIONS: Final[tuple[Decision, ...]] = (
 
 def decision(difference: Difference) -> Decision | None:
     """The decision that covers the whole difference."""
-    for each in DECISIONS:
-        if each.matches(difference):
-            return each
-    return None
+    return next((each for each in DECISIONS if each.matches(difference)), None)
