@@ -10,6 +10,7 @@ from dataclasses import asdict
 from fedq import __version__
 from fedq.admin.refusal import invalid
 from fedq.core.ids import ConnectionId, Incarnation, NodeId, QueueKey
+from fedq.node.records.message_counts import MessageCounts
 from fedq.node.records.unserved import Awaited
 from fedq.node.views.alarm_view import AlarmOverview
 from fedq.node.views.overview_types import (
@@ -23,6 +24,7 @@ from fedq.node.views.overview_types import (
     NamedReaderOverview,
     NodeOverview,
     SubscriberOverview,
+    TrafficOverview,
 )
 from fedq.node.views.storage_types import CopyOverview, CopyRole
 from fedq.shell.pb import admin_pb2 as pb
@@ -82,6 +84,7 @@ def figures(node: NodeOverview, turns: TurnTimes) -> pb.NodeFigures:
             total_us=turns.total_us,
             longest_us=turns.longest_us,
         ),
+        traffic=_client_traffic(node.counts),
     )
 
 
@@ -246,6 +249,31 @@ def local_fragment(
         bytes=overview.bytes_held,
         active_node=overview.active or "",
         readers=map(named_reader, readers),
+        traffic=_fragment_traffic(overview.traffic),
+    )
+
+
+def _fragment_traffic(overview: TrafficOverview) -> pb.FragmentTraffic:
+    return pb.FragmentTraffic(
+        published=overview.published,
+        handed_out=overview.handed_out,
+        handed_out_again=overview.handed_again,
+        acknowledged=overview.acknowledged,
+    )
+
+
+def _client_traffic(counts: MessageCounts) -> pb.ClientTraffic:
+    return pb.ClientTraffic(
+        received=counts.received,
+        confirmed=counts.confirmed,
+        returned=counts.returned,
+        unroutable=counts.unroutable,
+        delivered=counts.delivered,
+        delivered_without_ack=counts.delivered_settled,
+        got=counts.got,
+        got_nothing=counts.got_nothing,
+        redelivered=counts.redelivered,
+        acknowledged=counts.acknowledged,
     )
 
 

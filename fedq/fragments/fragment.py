@@ -89,6 +89,7 @@ class Fragment(UnreadReturns):
                 break
             messages = [*messages, *part] if messages else part
         self.handed_out += len(messages)
+        self.handed_again += len(redelivered)
         if going is not None and going.ranges:
             self.went(going)
         return Taken(pieces, messages, redelivered)
@@ -161,6 +162,8 @@ class Fragment(UnreadReturns):
         if left:
             self._settle_others(taker, list(from_ranges(named)), going)
         if going.ranges:
+            if taker != DEAD:
+                self.acknowledged += count(going.ranges)
             self.went(going)
 
     def _settle_others(self, taker: NodeId, positions: Sequence[int], going: Going) -> None:

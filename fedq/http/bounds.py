@@ -42,6 +42,9 @@ HTTP_CHANGES_MAX: Final = 2
 #: How long sums of messages stand: so long at least, and in proportion to what they took.
 HTTP_TOTALS_FRESH_S: Final = 1.0
 HTTP_TOTALS_FRESH_TIMES: Final = 3
+#: How far apart two looks at a counter are at least that make a rate; and how many are remembered.
+HTTP_RATES_S: Final = 4.0
+HTTP_RATES_MAX: Final = 60_000
 #: How long the status stands at least: it walks over all fragments.
 HTTP_STATUS_FRESH_S: Final = 4.0
 #: Objects of a kind on the page of metrics by object.

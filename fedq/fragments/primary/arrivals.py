@@ -183,6 +183,7 @@ class Arrivals(Contents):
         """Adds new messages to the line; returns the notes about them."""
         first = self.last + 1
         self.last += len(messages)
+        self.came += len(messages)
         self.bytes_held += size
         if not (self.singly or resent or flags & SINGLE):
             self.fresh.add(first, messages, flags & FLAG_PERSISTENT != 0)

@@ -45,9 +45,10 @@ class Contents:
     """What a fragment holds. See the module's docstring."""
 
     __slots__ = (
-        "bytes_held", "dropped", "dying", "expires", "fragment_id", "fresh", "handed_out",
-        "in_flight", "last", "log", "origins", "out", "policy", "publishers", "recorder", "refuses",
-        "reign", "returned", "safe", "seen_through", "shut", "singly", "tracked",
+        "acknowledged", "bytes_held", "came", "dropped", "dying", "expires", "fragment_id",
+        "fresh", "handed_again", "handed_out", "in_flight", "last", "log", "origins", "out",
+        "policy", "publishers", "recorder", "refuses", "reign", "returned", "safe", "seen_through",
+        "shut", "singly", "tracked",
     )  # fmt: skip
 
     def __init__(
@@ -95,6 +96,8 @@ class Contents:
         self.safe = EVERYTHING
         self.last: int = first_position(reign)
         self.bytes_held = self.handed_out = 0
+        #: In this reign: messages that came, those handed out again, and those acknowledged.
+        self.came = self.handed_again = self.acknowledged = 0
         #: How many messages the policy dropped that had no dead-letter exchange to go to.
         self.dropped = 0
         #: How many jobs go on piece by piece; nothing is handed out before they are done (P4).

@@ -17,6 +17,7 @@ from fedq.core.ids import QueueKey
 from fedq.http.api import shapes
 from fedq.http.api.call import ASK_S, Call
 from fedq.http.api.lists import Listing
+from fedq.http.api.rates import client_counters, message_stats
 from fedq.http.api.slices import slices, wanted
 from fedq.http.api.totals import NAMES, gather
 from fedq.http.bounds import HTTP_CLIENTS_AT_ONCE, HTTP_ROWS_AT_ONCE, HTTP_ROWS_MAX
@@ -69,7 +70,7 @@ async def queues(call: Call, vhost: str | None) -> Listing[QueueKey]:
 
     async def rows(part: Sequence[QueueKey]) -> list[Row]:
         found = await gather(call.node, call.served.answers.cluster, part)
-        return [shapes.queue(each) for each in found]
+        return [shapes.queue(each, call.totals.rates) for each in found]
 
     return Listing(
         await wanted(keys, _in_sight(call, vhost)), rows, lambda key: key.name, lambda key: key,
@@ -247,8 +248,11 @@ async def permissions(call: Call, user: str | None = None, vhost: str | None = N
     return found
 
 
-async def client_counts(call: Call) -> Row:
-    """How many connections, channels and consumers there are that the user sees."""
+async def client_figures(call: Call) -> tuple[Row, Row]:
+    """How many connections, channels and consumers there are that the user sees; `message_stats`.
+
+    What clients publish is not told apart by virtual host: only who sees all sees it.
+    """
     if call.sees_all:
         members = await call.ask(lambda: call.served.answers.cluster.members(ASK_S))
         figures = [each.figures for each in members if each.HasField("figures")]
@@ -256,12 +260,15 @@ async def client_counts(call: Call) -> Row:
             "connections": sum(each.connections for each in figures),
             "channels": sum(each.channels for each in figures),
             "consumers": sum(each.consumers for each in figures),
-        }
+        }, message_stats(
+            call.totals.rates,
+            (((each.node, each.incarnation), client_counters(each.traffic)) for each in figures),
+        )
     return {
         "connections": len(await connections(call, None)),
         "channels": len(await channels(call, None)),
         "consumers": len(await consumers(call, None)),
-    }
+    }, {}
 
 
 async def nodes(call: Call) -> list[Row]:

@@ -38,7 +38,7 @@ def _one(call: Call, rows: Iterable[Row], key: str, wanted: str) -> Answer:
 
 async def overview(call: Call) -> Answer:
     """The cluster at a glance."""
-    counts: Row = await gathering.client_counts(call)
+    counts, traffic = await gathering.client_figures(call)
     counts |= {
         "exchanges": len((await gathering.exchanges(call, None)).things),
         "queues": len((await gathering.queues(call, None)).things),
@@ -51,7 +51,7 @@ async def overview(call: Call) -> Answer:
         "rabbitmq_version": API_VERSION,
         "product_name": "fedq",
         "product_version": __version__,
-        "rates_mode": "none",
+        "rates_mode": "basic",
         "disable_stats": False,
         "enable_queue_totals": False,
         "exchange_types": shapes.exchange_types(),
@@ -60,6 +60,8 @@ async def overview(call: Call) -> Answer:
         "object_totals": counts,
         "queue_totals": totals,
     }
+    if traffic:
+        found["message_stats"] = traffic
     if call.sees_all:
         found["listeners"] = _listeners(call, node)
     return one_answer(found, call.request.query)
@@ -182,7 +184,7 @@ async def queue_row(call: Call) -> Row:
     if not call.name:
         raise not_there()
     found = await call.ask(lambda: call.served.answers.cluster.show_queue(request, ASK_S))
-    return shapes.queue(found) | {
+    return shapes.queue(found, call.totals.rates) | {
         "fedq_fragment_details": [shapes.fragment(each) for each in found.fragments]
     }
 

@@ -21,6 +21,7 @@ from fedq.admin.rows import (
     connection_row,
     consumer_row,
 )
+from fedq.http.api.rates import Rates, fragment_counters, message_stats
 from fedq.http.serving.exchange import Row
 from fedq.shell.pb import admin_pb2 as pb
 
@@ -42,7 +43,7 @@ def exchange_types() -> list[Row]:
     ]
 
 
-def queue(each: pb.Queue) -> Row:
+def queue(each: pb.Queue, rates: Rates) -> Row:
     """A shared queue; figures that are unknown are left out."""
     arguments = arguments_of(each.arguments_json)
     states = [_STATES.get(fragment.state, "unknown") for fragment in each.fragments]
@@ -77,6 +78,13 @@ def queue(each: pb.Queue) -> Row:
         row["message_bytes"] = sum(fragment.bytes for fragment in each.fragments)
     if each.HasField("consumers"):
         row["consumers"] = each.consumers
+    if each.fragments and all(fragment.HasField("traffic") for fragment in each.fragments):
+        counted = (
+            ((fragment.fragment, fragment.reign), fragment_counters(fragment.traffic))
+            for fragment in each.fragments
+        )
+        if stats := message_stats(rates, counted):
+            row["message_stats"] = stats
     return row
 
 

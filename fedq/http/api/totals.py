@@ -4,6 +4,7 @@ Input: the node's answers about all queues, some at a time. Output: sums, which 
 (`fedq.http.api.kept`). With a part missing there is no sum.
 """
 
+import time
 from collections.abc import Iterable, Sequence
 from functools import partial
 from typing import Final
@@ -11,6 +12,7 @@ from typing import Final
 from fedq.admin.cluster_answers import ClusterAnswers
 from fedq.core.ids import QueueKey
 from fedq.http.api.kept import Kept
+from fedq.http.api.rates import Rates
 from fedq.http.bounds import HTTP_QUEUES_AT_ONCE, HTTP_STATUS_FRESH_S
 from fedq.http.questions import NodeLoop
 from fedq.http.serving.exchange import Row
@@ -36,12 +38,14 @@ async def gather(
 class Totals:
     """What is worked out once for all who ask. Belongs to one event loop."""
 
-    __slots__ = ("_cluster", "_node", "_overview", "status", "sums")
+    __slots__ = ("_cluster", "_node", "_overview", "rates", "status", "sums")
 
     def __init__(self, node: NodeLoop, overview: Overview, cluster: ClusterAnswers) -> None:
         self._node = node
         self._overview = overview
         self._cluster = cluster
+        #: What counters showed when somebody looked.
+        self.rates = Rates(time.monotonic)
         #: The cluster at a glance, with what is wrong.
         self.status = Kept(lambda: node.ask(lambda: cluster.status(ASK_S)), HTTP_STATUS_FRESH_S)
         #: Of each virtual host that has queues: a column for each sum that is known.

@@ -93,6 +93,49 @@ RABBIT: Final[tuple[Metric, ...]] = (
         "rabbitmq_auth_attempts_failed_total", "Logins that failed, over AMQP",
         lambda s: s.node.failed_logins,
     ),
+    _count(
+        "rabbitmq_global_messages_received_total", "Publishes of clients of this node",
+        lambda s: s.node.counts.received,
+    ),
+    _count(
+        "rabbitmq_global_messages_confirmed_total", "Those that were confirmed to publishers",
+        lambda s: s.node.counts.confirmed,
+    ),
+    _count(
+        "rabbitmq_global_messages_unroutable_returned_total", "Mandatory ones that went back",
+        lambda s: s.node.counts.returned,
+    ),
+    _count(
+        "rabbitmq_global_messages_unroutable_dropped_total", "Others that no queue got",
+        lambda s: s.node.counts.unroutable,
+    ),
+    _count(
+        "rabbitmq_global_messages_delivered_total",
+        "Deliveries to clients of this node, and answers to basic.get",
+        lambda s: s.node.counts.delivered + s.node.counts.got,
+    ),
+    _count(
+        "rabbitmq_global_messages_delivered_consume_manual_ack_total",
+        "Deliveries to consumers that acknowledge",
+        lambda s: s.node.counts.delivered - s.node.counts.delivered_settled,
+    ),
+    _count(
+        "rabbitmq_global_messages_delivered_consume_auto_ack_total",
+        "Deliveries to consumers that do not",
+        lambda s: s.node.counts.delivered_settled,
+    ),
+    _count(
+        "rabbitmq_global_messages_get_empty_total", "Answers to basic.get without a message",
+        lambda s: s.node.counts.got_nothing,
+    ),
+    _count(
+        "rabbitmq_global_messages_redelivered_total", "Deliveries and answers marked so",
+        lambda s: s.node.counts.redelivered,
+    ),
+    _count(
+        "rabbitmq_global_messages_acknowledged_total", "Messages that clients acknowledged",
+        lambda s: s.node.counts.acknowledged,
+    ),
     _node("rabbitmq_process_open_fds", "Open descriptors", lambda s: s.process.open_fds),
     _node("rabbitmq_process_max_fds", "Descriptors that may be open", lambda s: s.process.max_fds),
     _node(

@@ -425,9 +425,11 @@ class ConsumeFlow:
         """Delivers messages to one consumer: their tags, and their frames."""
         channel = consumer.channel
         unacked = channel.unacked
-        first_tag = unacked.last_tag + 1
+        first_tag, counts = unacked.last_tag + 1, self.state.counts
+        counts.delivered += len(messages)
         if consumer.no_ack:
             unacked.skip(len(messages))
+            counts.delivered_settled += len(messages)
         else:
             for piece in pieces:
                 unacked.add(consumer, fragment, piece)
@@ -439,6 +441,7 @@ class ConsumeFlow:
             marked = dict.fromkeys(redelivered)
             positions = chain.from_iterable(pieces)
             seen = {i: None for i, position in enumerate(positions) if position in marked}
+            counts.redelivered += len(seen)
         client = channel.client
         machine = client.machine
         if len(messages) == 1 and len(messages[0]) > LONG_BYTES:

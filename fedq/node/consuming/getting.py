@@ -281,6 +281,10 @@ class Getting:
         else:
             tag = channel.unacked.add(None, fragment, positions)
             channel.got += 1
+        counts = self.state.counts
+        counts.got += 1
+        if redelivered:
+            counts.redelivered += 1
         machine = channel.client.machine
         append_get_ok(
             machine.parts, channel.number, tag, redelivered, message, left,
@@ -298,5 +302,6 @@ class Getting:
         self.state.dirty_clients[channel.client] = None
 
     def _answer_empty(self, channel: Channel) -> None:
+        self.state.counts.got_nothing += 1
         channel.client.machine.send(channel.number, BasicGetEmpty())
         self.state.dirty_clients[channel.client] = None

@@ -157,6 +157,8 @@ class SettleFlow:
         if settlements is None:
             settlements = lanes[fragment] = Settlements.none()
         settlements.add(outcome, positions)
+        if outcome == ACKNOWLEDGED:
+            self.state.counts.acknowledged += len(positions)
         if holder is not None:
             holder.unacked -= len(positions)
             if fragment >= READ:

@@ -114,6 +114,7 @@ class FanOut:
                 client.place = len(pieces)
                 pieces.append(data)
                 fanned_to.append(client.known_as)
+        state.counts.add_settled((len(numbers) - len(left)) * count)
         return left
 
 

@@ -156,11 +156,17 @@ class Outlets:
             piles.clear()
         self.state.risk.end()
 
+    def _count(self, received: int, unroutable: int) -> None:
+        counts = self.state.counts
+        counts.received += received
+        counts.unroutable += unroutable
+
     def _deliver_run(
         self, channel: Channel, messages: list[bytes], queues: tuple[Target, ...]
     ) -> None:
         """Sends a run that goes to shared queues alone."""
         group = None
+        self._count(len(messages), 0 if queues else len(messages))
         if channel.confirms is not None:
             group = channel.confirms.open(len(messages), len(queues))
             if not queues:
@@ -177,6 +183,7 @@ class Outlets:
         The group is complete before any of it sets out, at the end of the turn.
         """
         window, spread = channel.confirms, channel.spread
+        self._count(len(piles.ways), piles.nowhere)
         if self.state.tracer is not None:
             self._trace_spread(self.state.tracer, channel, piles)
         if window is None:

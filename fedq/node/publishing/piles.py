@@ -16,7 +16,7 @@ from fedq.core.ids import Target
 class Piles:
     """The piles of one batch. What is piled up is taken out by whoever delivers it."""
 
-    __slots__ = ("_queues", "_run", "by_queue", "firsts", "ways")
+    __slots__ = ("_queues", "_run", "by_queue", "firsts", "nowhere", "ways")
 
     def __init__(self) -> None:
         #: The last run, not yet among the piles, and where it goes.
@@ -27,6 +27,8 @@ class Piles:
         self.firsts: list[int] = []
         #: The queues of each publish.
         self.ways: list[tuple[Target, ...]] = []
+        #: How many of them go to none.
+        self.nowhere = 0
 
     def add(self, messages: list[bytes], queues: tuple[Target, ...]) -> None:
         """Adds publishes that all go to these queues; the list is the piles' own from now on."""
@@ -60,6 +62,8 @@ class Piles:
             else:
                 by_queue[queue] = run[:]
                 self.firsts.append(len(self.ways))
+        if not queues:
+            self.nowhere += len(run)
         if len(run) == 1:
             self.ways.append(queues)
         else:
@@ -69,3 +73,4 @@ class Piles:
     def clear(self) -> None:
         """Clears the piles, which have set out. Their lists are with others now."""
         self.by_queue, self.firsts, self.ways = {}, [], []
+        self.nowhere = 0

@@ -335,6 +335,8 @@ class PublishFlow:
     ) -> None:
         if targets.delayed:
             messages = delayed(messages)
+        counts = self.state.counts
+        counts.received += len(messages)
         transaction = channel.transaction
         if transaction is not None:
             transaction.publishes += [(message, targets, mandatory) for message in messages]
@@ -351,9 +353,13 @@ class PublishFlow:
         if channel.confirms is not None:
             group = channel.confirms.open(len(messages), reach.waiting)
         reached = self.outlets.deliver(vhost, messages, reach, group, channel, mandatory)
-        if mandatory and not reached:
-            for message in messages:
-                give_back(self.state, channel, message)
+        if reached:
+            return
+        if not mandatory:
+            counts.unroutable += len(messages)
+            return
+        for message in messages:
+            give_back(self.state, channel, message)
 
 
 def _may_pile(channel: Channel, targets: Route, bits: int, count: int) -> bool:

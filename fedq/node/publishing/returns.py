@@ -17,6 +17,7 @@ def give_back(state: NodeState, channel: Channel, message: bytes) -> None:
     )
     if state.tracer is not None:
         state.tracer.on_returned(channel, message)
+    state.counts.returned += 1
     # All of them at once: nothing half of it goes out, whatever fails.
     machine.parts += frames
     channel.client.delivered_bytes += len(message)

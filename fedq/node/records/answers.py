@@ -69,7 +69,12 @@ class Answers:
             return
         parts, told = channel.client.machine.parts, window.confirmed
         verdicts = window.flush()
+        counts = self.state.counts
+        counts.confirmed += window.confirmed - told
         for tag, multiple, safe in verdicts:
+            if not safe:
+                # It is always one alone.
+                counts.confirmed -= 1
             parts.append((ack_frame if safe else nack_frame)(channel.number, tag, multiple))
         if self.state.tracer is not None:
             self.state.tracer.on_confirmed(channel, told, verdicts)

@@ -31,6 +31,7 @@ from fedq.node.records.disk.reads import Reads
 from fedq.node.records.disk.scratch import FILE_BYTES_MAX, Scratch
 from fedq.node.records.disk.scrub import Scrub
 from fedq.node.records.marks import Marks
+from fedq.node.records.message_counts import MessageCounts
 from fedq.node.records.peer import Peer
 from fedq.node.records.private_queue import PrivateQueue
 from fedq.node.records.quiet import Quiet
@@ -135,6 +136,8 @@ class NodeState:
         self.tracer: Tracer | None = None
         #: What leaves queues otherwise than by acknowledgement, as far as it is traced.
         self.losses = Losses()
+        #: What this node's clients have published, been delivered and acknowledged.
+        self.counts = MessageCounts()
         self.accounts = Accounts(settings.share_bytes_max)
         #: Bytes that have come in since the process began, of clients and of other nodes.
         self.bytes_taken = 0

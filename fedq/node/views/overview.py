@@ -5,6 +5,7 @@ from collections.abc import Iterable, Sequence
 from itertools import accumulate
 
 from fedq.core.ids import FragmentId, Incarnation, NodeId, QueueKey
+from fedq.fragments.fragment import Fragment
 from fedq.fragments.streams.log import places_of
 from fedq.journal.debt import dead_bytes
 from fedq.node.clients.memory import held_bytes
@@ -29,6 +30,7 @@ from fedq.node.views.overview_types import (
     QueueOverview,
     ScrubOverview,
     SubscriberOverview,
+    TrafficOverview,
 )
 from fedq.node.views.storage_types import CopyOverview
 from fedq.wiring.cluster_map.state import FragmentInfo
@@ -73,6 +75,7 @@ class NodeView:
             slow_closed=state.slow_closed,
             scrub=self.scrub(),
             alarms=alarms_of(state),
+            counts=state.counts.copy(),
         )
 
     def scrub(self) -> ScrubOverview:
@@ -141,6 +144,7 @@ class NodeView:
                 unacknowledged=primary.fragment.unacked_count,
                 bytes_held=primary.fragment.bytes_held,
                 active=primary.takers.active,
+                traffic=_traffic_of(primary.fragment),
             )
             for fragment in fragments
             if (primary := state.primaries.get(fragment)) is not None
@@ -216,4 +220,10 @@ def overview(node: Node) -> NodeView:
 def _fragment_overview(info: FragmentInfo) -> FragmentOverview:
     return FragmentOverview(
         info.id, info.primary, info.backups, tuple(info.in_sync), info.epoch, info.reign
+    )
+
+
+def _traffic_of(fragment: Fragment) -> TrafficOverview:
+    return TrafficOverview(
+        fragment.came, fragment.handed_out, fragment.handed_again, fragment.acknowledged
     )

@@ -25,6 +25,7 @@ from fedq.core.ids import (
     NodeId,
     QueueKey,
 )
+from fedq.node.records.message_counts import MessageCounts
 from fedq.node.records.unserved import Awaited
 from fedq.node.views.alarm_view import NO_ALARM, AlarmOverview
 from fedq.node.views.storage_types import CopyOverview
@@ -93,6 +94,18 @@ class NodeOverview:
     slow_closed: int = 0
     scrub: ScrubOverview = ScrubOverview()
     alarms: AlarmOverview = NO_ALARM
+    counts: MessageCounts = field(default_factory=MessageCounts)
+
+
+@dataclass(frozen=True, slots=True)
+class TrafficOverview:
+    """What came to a fragment and went since its primary leads it."""
+
+    published: int = 0
+    #: Handed out to nodes or to basic.get; and of these, again.
+    handed_out: int = 0
+    handed_again: int = 0
+    acknowledged: int = 0
 
 
 class MemberRole(Enum):
@@ -189,6 +202,7 @@ class LocalFragment:
     bytes_held: int
     #: Of a queue with a single active consumer: the node that has it.
     active: NodeId | None = None
+    traffic: TrafficOverview = TrafficOverview()
 
 
 @dataclass(frozen=True, slots=True)

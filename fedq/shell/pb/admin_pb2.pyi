@@ -76,7 +76,7 @@ QUARANTINE_ACT_REQUEUE: QuarantineAct
 QUARANTINE_ACT_DISCARD: QuarantineAct
 
 class NodeFigures(_message.Message):
-    __slots__ = ("node", "incarnation", "zone", "version", "raft_role", "leader", "map_version", "lease_held", "stopping", "uptime_ms", "connections", "channels", "consumers", "private_queues", "memory_bytes", "journal_bytes", "journal_segments", "troubles", "failed_logins", "scrub", "journal_dead_bytes", "alarms", "turns")
+    __slots__ = ("node", "incarnation", "zone", "version", "raft_role", "leader", "map_version", "lease_held", "stopping", "uptime_ms", "connections", "channels", "consumers", "private_queues", "memory_bytes", "journal_bytes", "journal_segments", "troubles", "failed_logins", "scrub", "journal_dead_bytes", "alarms", "turns", "traffic")
     NODE_FIELD_NUMBER: _ClassVar[int]
     INCARNATION_FIELD_NUMBER: _ClassVar[int]
     ZONE_FIELD_NUMBER: _ClassVar[int]
@@ -100,6 +100,7 @@ class NodeFigures(_message.Message):
     JOURNAL_DEAD_BYTES_FIELD_NUMBER: _ClassVar[int]
     ALARMS_FIELD_NUMBER: _ClassVar[int]
     TURNS_FIELD_NUMBER: _ClassVar[int]
+    TRAFFIC_FIELD_NUMBER: _ClassVar[int]
     node: str
     incarnation: int
     zone: str
@@ -123,7 +124,44 @@ class NodeFigures(_message.Message):
     journal_dead_bytes: int
     alarms: Alarms
     turns: Turns
-    def __init__(self, node: _Optional[str] = ..., incarnation: _Optional[int] = ..., zone: _Optional[str] = ..., version: _Optional[str] = ..., raft_role: _Optional[_Union[RaftRole, str]] = ..., leader: _Optional[str] = ..., map_version: _Optional[int] = ..., lease_held: _Optional[bool] = ..., stopping: _Optional[bool] = ..., uptime_ms: _Optional[int] = ..., connections: _Optional[int] = ..., channels: _Optional[int] = ..., consumers: _Optional[int] = ..., private_queues: _Optional[int] = ..., memory_bytes: _Optional[int] = ..., journal_bytes: _Optional[int] = ..., journal_segments: _Optional[int] = ..., troubles: _Optional[_Iterable[str]] = ..., failed_logins: _Optional[int] = ..., scrub: _Optional[_Union[Scrub, _Mapping]] = ..., journal_dead_bytes: _Optional[int] = ..., alarms: _Optional[_Union[Alarms, _Mapping]] = ..., turns: _Optional[_Union[Turns, _Mapping]] = ...) -> None: ...
+    traffic: ClientTraffic
+    def __init__(self, node: _Optional[str] = ..., incarnation: _Optional[int] = ..., zone: _Optional[str] = ..., version: _Optional[str] = ..., raft_role: _Optional[_Union[RaftRole, str]] = ..., leader: _Optional[str] = ..., map_version: _Optional[int] = ..., lease_held: _Optional[bool] = ..., stopping: _Optional[bool] = ..., uptime_ms: _Optional[int] = ..., connections: _Optional[int] = ..., channels: _Optional[int] = ..., consumers: _Optional[int] = ..., private_queues: _Optional[int] = ..., memory_bytes: _Optional[int] = ..., journal_bytes: _Optional[int] = ..., journal_segments: _Optional[int] = ..., troubles: _Optional[_Iterable[str]] = ..., failed_logins: _Optional[int] = ..., scrub: _Optional[_Union[Scrub, _Mapping]] = ..., journal_dead_bytes: _Optional[int] = ..., alarms: _Optional[_Union[Alarms, _Mapping]] = ..., turns: _Optional[_Union[Turns, _Mapping]] = ..., traffic: _Optional[_Union[ClientTraffic, _Mapping]] = ...) -> None: ...
+
+class ClientTraffic(_message.Message):
+    __slots__ = ("received", "confirmed", "returned", "unroutable", "delivered", "delivered_without_ack", "got", "got_nothing", "redelivered", "acknowledged")
+    RECEIVED_FIELD_NUMBER: _ClassVar[int]
+    CONFIRMED_FIELD_NUMBER: _ClassVar[int]
+    RETURNED_FIELD_NUMBER: _ClassVar[int]
+    UNROUTABLE_FIELD_NUMBER: _ClassVar[int]
+    DELIVERED_FIELD_NUMBER: _ClassVar[int]
+    DELIVERED_WITHOUT_ACK_FIELD_NUMBER: _ClassVar[int]
+    GOT_FIELD_NUMBER: _ClassVar[int]
+    GOT_NOTHING_FIELD_NUMBER: _ClassVar[int]
+    REDELIVERED_FIELD_NUMBER: _ClassVar[int]
+    ACKNOWLEDGED_FIELD_NUMBER: _ClassVar[int]
+    received: int
+    confirmed: int
+    returned: int
+    unroutable: int
+    delivered: int
+    delivered_without_ack: int
+    got: int
+    got_nothing: int
+    redelivered: int
+    acknowledged: int
+    def __init__(self, received: _Optional[int] = ..., confirmed: _Optional[int] = ..., returned: _Optional[int] = ..., unroutable: _Optional[int] = ..., delivered: _Optional[int] = ..., delivered_without_ack: _Optional[int] = ..., got: _Optional[int] = ..., got_nothing: _Optional[int] = ..., redelivered: _Optional[int] = ..., acknowledged: _Optional[int] = ...) -> None: ...
+
+class FragmentTraffic(_message.Message):
+    __slots__ = ("published", "handed_out", "handed_out_again", "acknowledged")
+    PUBLISHED_FIELD_NUMBER: _ClassVar[int]
+    HANDED_OUT_FIELD_NUMBER: _ClassVar[int]
+    HANDED_OUT_AGAIN_FIELD_NUMBER: _ClassVar[int]
+    ACKNOWLEDGED_FIELD_NUMBER: _ClassVar[int]
+    published: int
+    handed_out: int
+    handed_out_again: int
+    acknowledged: int
+    def __init__(self, published: _Optional[int] = ..., handed_out: _Optional[int] = ..., handed_out_again: _Optional[int] = ..., acknowledged: _Optional[int] = ...) -> None: ...
 
 class Turns(_message.Message):
     __slots__ = ("bounds_us", "counts", "total_us", "longest_us")
@@ -351,7 +389,7 @@ class MembersReply(_message.Message):
     def __init__(self, members: _Optional[_Iterable[_Union[Member, _Mapping]]] = ...) -> None: ...
 
 class Fragment(_message.Message):
-    __slots__ = ("fragment", "primary", "backups", "in_sync", "epoch", "reign", "state", "ready", "unacknowledged", "bytes", "readers", "copies")
+    __slots__ = ("fragment", "primary", "backups", "in_sync", "epoch", "reign", "state", "ready", "unacknowledged", "bytes", "readers", "copies", "traffic")
     FRAGMENT_FIELD_NUMBER: _ClassVar[int]
     PRIMARY_FIELD_NUMBER: _ClassVar[int]
     BACKUPS_FIELD_NUMBER: _ClassVar[int]
@@ -364,6 +402,7 @@ class Fragment(_message.Message):
     BYTES_FIELD_NUMBER: _ClassVar[int]
     READERS_FIELD_NUMBER: _ClassVar[int]
     COPIES_FIELD_NUMBER: _ClassVar[int]
+    TRAFFIC_FIELD_NUMBER: _ClassVar[int]
     fragment: int
     primary: str
     backups: _containers.RepeatedScalarFieldContainer[str]
@@ -376,7 +415,8 @@ class Fragment(_message.Message):
     bytes: int
     readers: _containers.RepeatedCompositeFieldContainer[NamedReader]
     copies: _containers.RepeatedCompositeFieldContainer[Copy]
-    def __init__(self, fragment: _Optional[int] = ..., primary: _Optional[str] = ..., backups: _Optional[_Iterable[str]] = ..., in_sync: _Optional[_Iterable[str]] = ..., epoch: _Optional[int] = ..., reign: _Optional[int] = ..., state: _Optional[_Union[FragmentState, str]] = ..., ready: _Optional[int] = ..., unacknowledged: _Optional[int] = ..., bytes: _Optional[int] = ..., readers: _Optional[_Iterable[_Union[NamedReader, _Mapping]]] = ..., copies: _Optional[_Iterable[_Union[Copy, _Mapping]]] = ...) -> None: ...
+    traffic: FragmentTraffic
+    def __init__(self, fragment: _Optional[int] = ..., primary: _Optional[str] = ..., backups: _Optional[_Iterable[str]] = ..., in_sync: _Optional[_Iterable[str]] = ..., epoch: _Optional[int] = ..., reign: _Optional[int] = ..., state: _Optional[_Union[FragmentState, str]] = ..., ready: _Optional[int] = ..., unacknowledged: _Optional[int] = ..., bytes: _Optional[int] = ..., readers: _Optional[_Iterable[_Union[NamedReader, _Mapping]]] = ..., copies: _Optional[_Iterable[_Union[Copy, _Mapping]]] = ..., traffic: _Optional[_Union[FragmentTraffic, _Mapping]] = ...) -> None: ...
 
 class Copy(_message.Message):
     __slots__ = ("node", "fragment", "role", "messages", "messages_on_disk_alone", "memory_bytes", "on_disk_alone_bytes", "journal_bytes", "journal_segments", "journal_dead_bytes", "scratch_bytes", "reading_bytes", "at_hand_bytes", "age_ms", "age_ms_max", "stream", "whole", "last", "last_reign")
@@ -787,7 +827,7 @@ class LocalFragmentsRequest(_message.Message):
     def __init__(self, queues: _Optional[_Iterable[_Union[QueueName, _Mapping]]] = ...) -> None: ...
 
 class LocalFragment(_message.Message):
-    __slots__ = ("fragment", "reign", "serving", "ready", "unacknowledged", "bytes", "active_node", "readers")
+    __slots__ = ("fragment", "reign", "serving", "ready", "unacknowledged", "bytes", "active_node", "readers", "traffic")
     FRAGMENT_FIELD_NUMBER: _ClassVar[int]
     REIGN_FIELD_NUMBER: _ClassVar[int]
     SERVING_FIELD_NUMBER: _ClassVar[int]
@@ -796,6 +836,7 @@ class LocalFragment(_message.Message):
     BYTES_FIELD_NUMBER: _ClassVar[int]
     ACTIVE_NODE_FIELD_NUMBER: _ClassVar[int]
     READERS_FIELD_NUMBER: _ClassVar[int]
+    TRAFFIC_FIELD_NUMBER: _ClassVar[int]
     fragment: int
     reign: int
     serving: bool
@@ -804,7 +845,8 @@ class LocalFragment(_message.Message):
     bytes: int
     active_node: str
     readers: _containers.RepeatedCompositeFieldContainer[NamedReader]
-    def __init__(self, fragment: _Optional[int] = ..., reign: _Optional[int] = ..., serving: _Optional[bool] = ..., ready: _Optional[int] = ..., unacknowledged: _Optional[int] = ..., bytes: _Optional[int] = ..., active_node: _Optional[str] = ..., readers: _Optional[_Iterable[_Union[NamedReader, _Mapping]]] = ...) -> None: ...
+    traffic: FragmentTraffic
+    def __init__(self, fragment: _Optional[int] = ..., reign: _Optional[int] = ..., serving: _Optional[bool] = ..., ready: _Optional[int] = ..., unacknowledged: _Optional[int] = ..., bytes: _Optional[int] = ..., active_node: _Optional[str] = ..., readers: _Optional[_Iterable[_Union[NamedReader, _Mapping]]] = ..., traffic: _Optional[_Union[FragmentTraffic, _Mapping]] = ...) -> None: ...
 
 class LocalConsumers(_message.Message):
     __slots__ = ("queue", "consumers")

@@ -4,11 +4,13 @@ A list has the shape of all its items together: what only some of them have is t
 """
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, Final
 
 Shape = Any
 #: Whose keys are names of things, and not of columns.
 _NAMED = ("arguments", "client_properties", "cluster_state", "limits", "value", "headers")
+#: How what it lacks is told.
+NO_SUCH_KEY: Final = "RabbitMQ has no such key"
 
 
 def shape_of(value: object) -> Shape:
@@ -59,7 +61,7 @@ def wrong(ours: Shape, theirs: Shape, at: str = "") -> Iterator[str]:
             if key in theirs:
                 yield from wrong(each, theirs[key], f"{at}.{key}")
             elif not key.startswith("fedq_"):
-                yield f"{at}.{key}: RabbitMQ has no such key"
+                yield f"{at}.{key}: {NO_SUCH_KEY}"
     elif isinstance(ours, list) and isinstance(theirs, list):
         if ours and theirs:
             yield from wrong(ours[0], theirs[0], at)

@@ -1,12 +1,14 @@
 """The API's lists and objects, and who may see which."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 import pytest
 
 from fedq.core.ids import QueueKey
 from fedq.http.api.routing import Right
 from fedq.http.api.table import ROUTES
+from fedq.node.views.overview_types import TrafficOverview
 from fedq.wiring.cluster_map.operations_access import AddVhost
 from tests.unit.admin.served import (
     a_channel,
@@ -25,6 +27,13 @@ def asked() -> Iterator[Tool]:
     for number in range(7):
         add_queue(cluster, f"jobs.{number}", {"n2": (number, 0, 0)})
     add_queue(cluster, "a/b", {"n1": (2, 0, 0), "n3": (3, 0, 0)}, vhost="other")
+    traffic = {"n1": TrafficOverview(5, 3, 0, 0), "n3": TrafficOverview(7, 4, 0, 4)}
+    for at, each in traffic.items():
+        (local,) = cluster[at].fragments[QueueKey("other", "a/b")]
+        cluster[at].fragments[QueueKey("other", "a/b")] = [replace(local, traffic=each)]
+    first, second = (cluster[at].node_overview.counts for at in ("n1", "n2"))
+    first.received, first.got, second.received = 5, 1, 4
+    second.delivered, second.delivered_settled, second.acknowledged = 5, 4, 1
     cluster["n1"].clients, cluster["n1"].channels = [a_connection(1)], [a_channel(1, 1)]
     cluster["n2"].clients, cluster["n2"].channels = [a_connection(2)], [a_channel(2, 3)]
     cluster["n2"].consuming = [a_consumer(2, "tag", "jobs.1")]
@@ -251,6 +260,17 @@ def test_the_overview_counts_what_the_user_sees(asked: Tool) -> None:
     _, less = asked.ask("overview", "manager")
     assert less["queue_totals"]["messages_ready"] == 21
     assert "listeners" not in less
+
+
+def test_messages_are_counted_for_the_cluster_and_for_each_queue(asked: Tool) -> None:
+    _, found = asked.ask("overview")
+    assert found["message_stats"] == {
+        "publish": 9, "deliver_get": 6, "deliver": 1, "deliver_no_ack": 4, "ack": 1,
+    }  # fmt: skip
+    assert "message_stats" not in asked.ask("overview", "manager")[1]
+    _, queue = asked.ask("queues/other/a%2Fb")
+    assert queue["message_stats"] == {"publish": 12, "deliver_get": 7, "ack": 4}
+    assert "message_stats" not in asked.ask("queues/%2F/jobs.1")[1]
 
 
 def test_bindings_have_a_key_that_finds_them(asked: Tool) -> None:

@@ -32,6 +32,9 @@ const plain = new Intl.NumberFormat("en");
 
 export const count = (value) => (value === undefined ? "?" : plain.format(value));
 
+// How much of it there is in a second, of `message_stats`; undefined before the second look.
+export const rate = (stats, name) => stats?.[`${name}_details`]?.rate;
+
 export function bytes(value) {
   if (value === undefined) return "?";
   const units = ["B", "KiB", "MiB", "GiB", "TiB"];

@@ -1,7 +1,7 @@
 // The cluster at a glance, and what is wrong with it.
 
 import { get, Refused } from "/page/api.js";
-import { bytes, count, fill, h, link, state } from "/page/dom.js";
+import { bytes, count, fill, h, link, rate, state } from "/page/dom.js";
 
 const card = (label, value, where) => h(
   "div", { class: "card" }, h("b", {}, value), where ? link(label, where) : label,
@@ -19,6 +19,7 @@ export function overview() {
     fill(cards,
       card("messages ready", count(totals.messages_ready)),
       card("unacknowledged", count(totals.messages_unacknowledged)),
+      ...speeds(found.message_stats),
       card("queues", count(objects.queues), "queues"),
       card("exchanges", count(objects.exchanges), "exchanges"),
       card("connections", count(objects.connections), "connections"),
@@ -29,6 +30,15 @@ export function overview() {
       h("div", { class: "cards" }, nodes.map(member))) : []);
   }
   return { title: "Overview", element: h("div", {}, troubles, cards, members), update };
+}
+
+// How fast messages come and go; nothing before the second look, which is what makes a speed.
+function speeds(stats) {
+  return [["publish", "published a second"], ["deliver_get", "delivered a second"],
+    ["ack", "acknowledged a second"]]
+    .map(([name, label]) => [label, rate(stats, name)])
+    .filter(([, speed]) => speed !== undefined)
+    .map(([label, speed]) => card(label, count(speed)));
 }
 
 // What only some may see: null for the others.

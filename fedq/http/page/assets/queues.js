@@ -1,7 +1,7 @@
 // Queues: their list, and one with its parts, copies, consumers, bindings and messages.
 
 import { ask, get, path } from "/page/api.js";
-import { bytes, count, facts, fill, h, link, place, state, table } from "/page/dom.js";
+import { bytes, count, facts, fill, h, link, place, rate, state, table } from "/page/dom.js";
 import { argumentsOf, confirm, form } from "/page/dialogs.js";
 import { listing } from "/page/listing.js";
 import { publishTo } from "/page/exchanges.js";
@@ -29,6 +29,8 @@ export function queues() {
       name: "messages_unacknowledged", label: "Unacknowledged", number: true, sorts: true,
       cell: (row) => count(row.messages_unacknowledged),
     },
+    { name: "publish", label: "In/s", number: true, cell: (row) => count(rate(row.message_stats, "publish")) },
+    { name: "deliver", label: "Out/s", number: true, cell: (row) => count(rate(row.message_stats, "deliver_get")) },
     { name: "consumers", label: "Consumers", number: true, sorts: true, cell: (row) => count(row.consumers) },
   ]);
   const add = h("button", { type: "button", class: "main", id: "add-queue", onclick: declare }, "New queue");
