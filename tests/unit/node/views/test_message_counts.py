@@ -26,18 +26,22 @@ from fedq.amqp.methods import (
 )
 from fedq.amqp.values import FieldTable
 from fedq.core.ids import QueueKey
-from fedq.node.records.message_counts import MessageCounts
 from fedq.node.views.overview import overview
 from fedq.node.views.overview_types import TrafficOverview
 from tests.unit.node.harness import Client, Cluster
 
 ORDERS = QueueKey("/", "orders")
+#: What is counted on a node.
+NAMES = (
+    "received", "confirmed", "returned", "unroutable", "delivered", "delivered_settled", "got",
+    "got_nothing", "redelivered", "acknowledged",
+)  # fmt: skip
 
 
 def counted(cluster: Cluster, node: str = "n1") -> dict[str, int]:
     """What a node has counted, without what is 0."""
     counts = overview(cluster.node(node)).node().counts
-    return {name: value for name in MessageCounts.__slots__ if (value := getattr(counts, name))}
+    return {name: value for name in NAMES if (value := getattr(counts, name))}
 
 
 def traffic(cluster: Cluster, node: str = "n1", queue: QueueKey = ORDERS) -> TrafficOverview:
