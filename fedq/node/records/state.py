@@ -4,6 +4,8 @@ No decisions here. Who changes what is said in each flow's docstring.
 """
 
 from collections import deque
+from collections.abc import Mapping
+from typing import Any
 
 from fedq.core.ids import (
     ConnectionId,
@@ -47,7 +49,8 @@ from fedq.proxy.links import Link
 from fedq.proxy.publisher import FragmentPublisher
 from fedq.wiring.cluster_map.map import ClusterMap
 from fedq.wiring.cluster_map.operations import arguments_of
-from fedq.wiring.cluster_map.queue_arguments import policy_of
+from fedq.wiring.cluster_map.policy_book import PolicyBook
+from fedq.wiring.cluster_map.queue_arguments import STREAM, policy_of
 from fedq.wiring.routing.routes import Router
 
 
@@ -67,6 +70,7 @@ class NodeState:
         self.risk = Risk()
         self.marks = Marks()
         self.map = ClusterMap()
+        self.policies = PolicyBook(self.map)
         self.router = Router(settings.node)
         self.plan = _plan_of(settings, recovered)
         #: Cold copies from the disk that the map has not given a part yet.
@@ -233,19 +237,26 @@ class NodeState:
         return [*self.scratch.places_of(fragment, position), *places]
 
     def policy_of(self, queue: QueueKey) -> QueuePolicy:
-        """What a shared queue's arguments ask; plain for a queue that is not in the map."""
+        """What a shared queue's arguments and policies ask; plain for one that is not there."""
         info = self.map.queues.get(queue)
-        if info is None or not info.arguments:
+        if info is None or (not info.arguments and self.policies.is_empty):
             return PLAIN
-        policy = policy_of(arguments_of(info.arguments))
-        assert isinstance(policy, QueuePolicy), "the map holds no arguments that mean nothing"
+        return self.policy_by(queue, arguments_of(info.arguments))
+
+    def policy_by(self, queue: QueueKey, arguments: Mapping[str, Any]) -> QueuePolicy:
+        """What a queue of this name, declared with these arguments, is asked for."""
+        before = self.policies.walked
+        policy = policy_of(self.policies.queue_arguments(queue, arguments))
+        self.work.spend(self.policies.walked - before)
+        assert isinstance(policy, QueuePolicy), "the map holds nothing that means nothing"
         return policy
 
     def is_stream(self, queue: QueueKey) -> bool:
         """Whether the queue is a stream; next to nothing for one of another type."""
         known = self.map.queues.get(queue)
-        may_be = known is not None and '"stream"' in known.arguments
-        return may_be and self.policy_of(queue).stream is not None
+        if known is None or '"stream"' not in known.arguments:
+            return False
+        return arguments_of(known.arguments).get("x-queue-type") == STREAM
 
     def note_parts(self, queue: QueueKey) -> None:
         """Notes the fragments of a stream that has several: they stay what they are."""
