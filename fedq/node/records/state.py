@@ -49,7 +49,7 @@ from fedq.proxy.links import Link
 from fedq.proxy.publisher import FragmentPublisher
 from fedq.wiring.cluster_map.map import ClusterMap
 from fedq.wiring.cluster_map.operations import arguments_of
-from fedq.wiring.cluster_map.policy_book import PolicyBook
+from fedq.wiring.cluster_map.policy_book import NO_STANDING, PolicyBook, Standing
 from fedq.wiring.cluster_map.queue_arguments import STREAM, policy_of
 from fedq.wiring.routing.routes import Router
 
@@ -250,6 +250,15 @@ class NodeState:
         self.work.spend(self.policies.walked - before)
         assert isinstance(policy, QueuePolicy), "the map holds nothing that means nothing"
         return policy
+
+    def standing_of(self, queue: QueueKey, arguments: str) -> Standing:
+        """The policies of a queue that was declared with these arguments, for whoever asks."""
+        if self.policies.is_empty:
+            return NO_STANDING
+        before = self.policies.walked
+        standing = self.policies.of_queue(queue, arguments_of(arguments))
+        self.work.spend(self.policies.walked - before)
+        return standing
 
     def is_stream(self, queue: QueueKey) -> bool:
         """Whether the queue is a stream; next to nothing for one of another type."""
