@@ -1,6 +1,6 @@
 """`fedq policy`: what queues and exchanges are asked for by their names, as in RabbitMQ."""
 
-from enum import Enum
+from enum import StrEnum
 from typing import Annotated, Any
 
 import typer
@@ -25,7 +25,7 @@ OperatorOption = Annotated[
 ]
 
 
-class ApplyTo(str, Enum):
+class ApplyTo(StrEnum):
     """What a policy is of."""
 
     QUEUES = "queues"
