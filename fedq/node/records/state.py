@@ -70,7 +70,6 @@ class NodeState:
         self.risk = Risk()
         self.marks = Marks()
         self.map = ClusterMap()
-        self.policies = PolicyBook(self.map)
         self.router = Router(settings.node)
         self.plan = _plan_of(settings, recovered)
         #: Cold copies from the disk that the map has not given a part yet.
@@ -135,6 +134,8 @@ class NodeState:
 
     def _begin_counting(self, settings: NodeSettings) -> None:
         """Begins to count what is held, beside messages, and what the driver says of it."""
+        #: Which policies queues and exchanges have, by the map.
+        self.policies = PolicyBook(self.map)
         #: Notes what happens to messages; None: nobody traces anything.
         self.tracer: Tracer | None = None
         #: What leaves queues otherwise than by acknowledgement, as far as it is traced.
