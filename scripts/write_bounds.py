@@ -151,6 +151,10 @@ ROWS: Final = (
     ),
     ("traces at a time", "{TRACES_MAX}"),
     (
+        "policies, and those of operators; steps of the patterns of a virtual host's",
+        "{POLICIES_MAX} of each; {POLICY_STEPS_MAX} of each kind",
+    ),
+    (
         "password; pattern of a permission; tags of a user",
         "{PASSWORD_BYTES_MAX:bytes}; {PATTERN_BYTES_MAX:bytes}; {TAGS_PER_USER_MAX}",
     ),

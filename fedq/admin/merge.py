@@ -8,6 +8,7 @@ nobody takes a part for the whole.
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from fedq.admin.policy_rows import definition_json
 from fedq.core.ids import FragmentId, NodeId, QueueKey
 from fedq.node.views.overview_types import (
     FragmentOverview,
@@ -67,6 +68,9 @@ class QueueMerger:
             arguments_json="" if queue.arguments == "{}" else queue.arguments,
             replicas=queue.replicas,
             fragments=fragments,
+            policy=queue.standing.policy,
+            operator_policy=queue.standing.operator_policy,
+            effective_policy_json=definition_json(queue.standing.definition),
         )
         silent = dict.fromkeys(self._silent_up)
         if all(fragment.HasField("ready") for fragment in fragments):

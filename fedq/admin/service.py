@@ -25,6 +25,8 @@ from fedq.admin.cluster_answers import ClusterAnswers
 from fedq.admin.local_answers import local_connections, local_fragments, local_node
 from fedq.admin.members import Connect, OtherMembers
 from fedq.admin.moving import Moving
+from fedq.admin.policy_answers import PolicyAnswers
+from fedq.admin.policy_service import PolicyService
 from fedq.admin.quarantine import AskQuarantine, QuarantineAnswers
 from fedq.admin.trace_answers import TraceAnswers
 from fedq.admin.trace_service import TraceService
@@ -49,7 +51,7 @@ class Answers(NamedTuple):
     access: AccessAnswers
 
 
-class AdminService(AccessService, TraceService):
+class AdminService(AccessService, PolicyService, TraceService):
     """One node's admin service; `connect` opens channels to those of the other members."""
 
     member_methods = frozenset(f"/{SERVICE_NAME}/{name}" for name in MEMBER_METHODS)
@@ -67,6 +69,7 @@ class AdminService(AccessService, TraceService):
         self._cluster = ClusterAnswers(overview, self._others, turns)
         self._clients = ClientAnswers(overview, self._others, ask_close)
         self._traces = TraceAnswers(overview.process, access)
+        self._policies = PolicyAnswers(access)
         self._adopting = Adopting(overview, self._others, access.change)
         self.answers = Answers(self._cluster, self._clients, access)
         self._moving = Moving(overview, self._cluster, access.change)

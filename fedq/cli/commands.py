@@ -17,6 +17,7 @@ from fedq.cli.cluster import (
     cluster,
     definitions,
     permission,
+    policy,
     queue,
     topology,
     trace,
@@ -53,6 +54,7 @@ app.add_typer(user.app, name="user")
 app.add_typer(vhost.app, name="vhost")
 app.add_typer(trace.app, name="trace")
 app.add_typer(permission.app, name="permission")
+app.add_typer(policy.app, name="policy")
 app.add_typer(definitions.app, name="definitions")
 app.add_typer(certs.app, name="certs")
 app.add_typer(config.app, name="config")

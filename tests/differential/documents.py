@@ -4,7 +4,8 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Final
 
-from tests.differential.decisions import DECISIONS, UNPLAYED, Decision, Unplayed
+from tests.differential.decisions import DECISIONS, Decision
+from tests.differential.unplayed import UNPLAYED, Unplayed
 
 DOCUMENT: Final = Path(__file__).resolve().parents[2] / "docs" / "DIFFERENCES.md"
 
@@ -15,7 +16,8 @@ _HEAD: Final = """\
 real RabbitMQ 3.10 and compares every frame that clients see, and the counts of every queue, after
 each write of one or more operations. What follows is the whole list of differences that are meant
 to stay. Everything else that differs is a bug. The list is made from
-`tests/differential/decisions.py` by `python -m tests.differential --write`; do not edit it here.
+`tests/differential/decisions.py` and `unplayed.py` by `python -m tests.differential --write`; do
+not edit it here.
 
 What is compared: every method with its arguments, properties with the types of header values,
 bodies, the order of each consumer's deliveries, which publishes were confirmed and how, counts of
@@ -28,7 +30,7 @@ several, the times in `x-death`.
 |---|---|---|---|
 """
 _UNPLAYED: Final = """
-These no script meets, but the suites of client libraries do:
+These no script meets, but the suites of client libraries do, or operators:
 
 | operation | RabbitMQ | fedq | why |
 |---|---|---|---|

@@ -129,6 +129,40 @@ def test_it_manages_users_and_clients(cluster: tuple[Cluster, dict[str, Admin]])
     assert {row["name"]: row["running"] for row in c.rows("nodes")} == dict.fromkeys("abc", True)
 
 
+def test_it_declares_lists_and_deletes_policies(
+    cluster: tuple[Cluster, dict[str, Admin]],
+) -> None:
+    _, admins = cluster
+    a, b, c = admins.values()
+    policy = ("name=short", "pattern=^events", 'definition={"max-length":3}', "priority=4")
+    assert a.do("declare", "policy", *policy, "apply-to=queues") == "policy declared"
+    bound = ("name=bound", "pattern=", 'definition={"expires":600000}')
+    assert b.do("declare", "operator_policy", *bound) == "operator_policy declared"
+    assert c.rows("policies") == [
+        {
+            "vhost": "/", "name": "short", "pattern": "^events", "apply-to": "queues",
+            "definition": {"max-length": 3}, "priority": 4,
+        }
+    ]  # fmt: skip
+    assert [row["name"] for row in c.rows("operator_policies")] == ["bound"]
+    a.do("declare", "queue", "name=events")
+    for number in range(5):
+        b.do("publish", "exchange=amq.default", "routing_key=events", f"payload={number}")
+    columns = ("policy", "operator_policy", "effective_policy_definition", "messages")
+    asked = {"expires": 600000, "max-length": 3}
+    assert c.rows("queues", *columns) == [
+        {
+            "policy": "short", "operator_policy": "bound", "effective_policy_definition": asked,
+            "messages": 3,
+        }
+    ]  # fmt: skip
+    code, said = a.run("declare", "policy", "name=p", "pattern=(", 'definition={"max-length":3}')
+    assert (code, "regular expression" in said) == (1, True)
+    assert a.do("delete", "policy", "name=short") == "policy deleted"
+    assert a.do("delete", "operator_policy", "name=bound") == "operator_policy deleted"
+    assert c.rows("policies") == []
+
+
 def test_it_exports_and_imports_definitions(
     cluster: tuple[Cluster, dict[str, Admin]], tmp_path: Path
 ) -> None:

@@ -209,6 +209,12 @@ class PolicyMachine(RuleBasedStateMachine):
         self.fragment.settle(DEAD, [dead.position])
         self.remove([dead])
 
+    @rule(policy=policies)
+    def change_policy(self, policy: QueuePolicy) -> None:
+        """Whatever its limits were before, and whenever others come: those count from now on."""
+        self.policy = policy._replace(max_priority=self.policy.max_priority)
+        self.fragment.change_policy(self.policy)
+
     @rule()
     def fail_over(self) -> None:
         """The next primary starts from the copy; what consumers held, they still have."""

@@ -134,6 +134,13 @@ class StowedPolicyMachine(PolicyMachine):
         super().cut(1_000)
         assert not self.is_too_long(self.ready())
 
+    @rule(policy=policies)
+    def change_policy(self, policy: QueuePolicy) -> None:
+        super().change_policy(policy)
+        if self.policy.max_bytes is not None:
+            # Sizes of what is on disk alone are estimated until then.
+            self.read_all()
+
     @rule()
     def fail_over(self) -> None:
         super().fail_over()

@@ -48,6 +48,7 @@ from fedq.wiring.cluster_map.operations_access import (
 from fedq.wiring.cluster_map.operations_copies import AdoptCopy
 from fedq.wiring.cluster_map.operations_members import Speaks
 from fedq.wiring.cluster_map.operations_moves import DrainNode, MoveFragment, UndrainNode
+from fedq.wiring.cluster_map.operations_policies import DropPolicy, PutPolicy
 from fedq.wiring.cluster_map.operations_tracing import SetFirehose, StartTrace, StopTrace
 from fedq.wiring.cluster_map.passwords import make_record
 from fedq.wiring.cluster_map.state import FragmentChanged, FragmentInfo
@@ -142,6 +143,19 @@ operations: st.SearchStrategy[Operation] = st.one_of(
     ),
     st.builds(StopTrace, st.sampled_from(["all", "other"])),
     st.builds(SetFirehose, vhosts, st.booleans()),
+    st.builds(
+        PutPolicy,
+        vhosts,
+        st.sampled_from(["one", "two"]),
+        st.booleans(),
+        patterns,
+        st.sampled_from(["queues", "all"]),
+        st.integers(-1, 1),
+        st.sampled_from(
+            ['{"max-length":1}', '{"overflow":"reject-publish"}', '{"max-length":-1}', "", "{}"]
+        ),
+    ),
+    st.builds(DropPolicy, vhosts, st.sampled_from(["one", "two"]), st.booleans()),
     st.builds(DrainNode, nodes, st.booleans()),
     st.builds(UndrainNode, nodes),
     st.builds(MoveFragment, fragments, st.one_of(nodes, st.just(NodeId("")))),

@@ -117,6 +117,14 @@ def show_queue(
     arguments = orjson.dumps(queue["arguments"]).decode() if queue["arguments"] else "none"
     screen.print(f"queue {queue['name']} in vhost {queue['vhost']}: {kept}{goes}")
     screen.print(f"copies {queue['replicas']}, arguments {arguments}")
+    policies = [
+        f"{kind.replace('_', ' ')} {queue[kind]}"
+        for kind in ("policy", "operator_policy")
+        if queue[kind] is not None
+    ]
+    if policies:
+        asked = orjson.dumps(queue["effective_policy_definition"]).decode()
+        screen.print(f"{' and '.join(policies)}: {asked}", markup=False)
     screen.print(
         f"messages {_known(queue['messages'])}: ready {_known(queue['ready'])}, "
         f"unacknowledged {_known(queue['unacknowledged'])}; "

@@ -79,7 +79,7 @@ class Arrivals(Contents):
     ) -> None:  # fmt: skip
         """Enqueues publishes `first`, `first + 1`, … of an origin; those known are left out.
 
-        A fragment that `refuses` cannot tell which of the known ones it had refused before a
+        A fragment that may have refused some cannot tell which of the known ones, after a
         failover: they are refused (again), so that nothing is confirmed that is nowhere.
         `named`: who published them; all of these sequences are new (`KnownPublishers.parts`).
         """
@@ -87,7 +87,7 @@ class Arrivals(Contents):
         known = self.origins.get(origin, 0)
         doubtful: tuple[int, ...] = ()
         if known >= first:
-            if self.refuses:
+            if self.doubts:
                 doubtful = tuple(range(first, min(known, through) + 1))
             skipped = known + 1 - first
             messages = messages[skipped:]

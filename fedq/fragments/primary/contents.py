@@ -35,6 +35,12 @@ from fedq.journal.steps import forget_within
 EVERYTHING: Final = (1 << 62) - 1
 
 
+def _refuses(policy: QueuePolicy) -> bool:
+    return policy.overflow != DROP_HEAD and (
+        policy.max_length is not None or policy.max_bytes is not None
+    )
+
+
 def _line_for(policy: QueuePolicy) -> Fresh:
     if policy.stream is not None:
         return StreamRuns()
@@ -45,10 +51,10 @@ class Contents:
     """What a fragment holds. See the module's docstring."""
 
     __slots__ = (
-        "acknowledged", "bytes_held", "came", "dropped", "dying", "expires", "fragment_id",
-        "fresh", "handed_again", "handed_out", "in_flight", "last", "log", "origins", "out",
-        "policy", "publishers", "recorder", "refuses", "reign", "returned", "safe", "seen_through",
-        "shut", "singly", "tracked",
+        "acknowledged", "bytes_held", "came", "doubts", "dropped", "dying", "expires",
+        "fragment_id", "fresh", "handed_again", "handed_out", "in_flight", "last", "log", "origins",
+        "out", "policy", "publishers", "recorder", "refuses", "reign", "returned", "safe",
+        "seen_through", "shut", "singly", "tracked",
     )  # fmt: skip
 
     def __init__(
@@ -71,9 +77,10 @@ class Contents:
         self.reign = reign
         self.policy = policy
         #: Publishes may have to be refused: they come in by way of `fits`.
-        self.refuses = policy.overflow != DROP_HEAD and (
-            policy.max_length is not None or policy.max_bytes is not None
-        )
+        self.refuses = _refuses(policy)
+        #: Publishes may have been refused, by this primary or an earlier one: of those that are
+        #: known by number nobody can say which.
+        self.doubts = policy.overflow != DROP_HEAD
         #: The policy has something to say of each message, besides its size and when it expires.
         self.singly = policy.max_priority > 0
         self.expires = policy.message_ttl_ms is not None
@@ -142,6 +149,31 @@ class Contents:
         if self.tracked is None:
             self.tracked = TrackedMessages(self.policy)
         return self.tracked
+
+    def change_policy(self, policy: QueuePolicy) -> int:
+        """Gives the fragment other limits, which count from now on; returns how much it counted.
+
+        What its messages have been promised stays: when they expire was settled as they came. The
+        priorities of a queue, and whether it is a stream, are its declaration's and do not change.
+        """
+        before, self.policy, counted = self.policy, policy, 0
+        assert policy.max_priority == before.max_priority, "priorities do not change"
+        self.refuses = _refuses(policy)
+        self.doubts = self.doubts or policy.overflow != DROP_HEAD
+        self.expires = policy.message_ttl_ms is not None
+        tracked, fresh = self.tracked, self.fresh
+        if policy.max_bytes is not None and before.max_bytes is None and policy.stream is None:
+            if not isinstance(fresh, SizedFresh):
+                self.fresh = SizedFresh.of_line(fresh)
+                counted += fresh.count - fresh.stowed_count
+            if tracked is not None:
+                counted += tracked.count_bytes()
+        if tracked is not None:
+            tracked.policy = policy
+        if self.log is not None and policy.stream is not None:
+            self.log.policy = policy.stream
+            self.log.due = True
+        return counted
 
     # --- what is here ------------------------------------------------------------------------
 

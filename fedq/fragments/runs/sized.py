@@ -15,7 +15,7 @@ from typing import Final
 from fedq.core.message import body_size
 from fedq.fragments.runs.fresh import Fresh
 from fedq.fragments.runs.run_parts import Filled
-from fedq.fragments.runs.runs import Run
+from fedq.fragments.runs.runs import RUN_MAX, SWEEP_FROM, Run
 
 #: Sizes in one piece of a table, at most.
 _PIECE: Final = 4_096
@@ -100,8 +100,8 @@ class SizedFresh(Fresh):
 
     __slots__ = ("_head_bytes", "_known", "_sizes", "_unknown_bytes", "_unknown_count")
 
-    def __init__(self) -> None:
-        super().__init__()
+    def __init__(self, run_max: int = RUN_MAX, sweep_from: int = SWEEP_FROM) -> None:
+        super().__init__(run_max, sweep_from)
         #: The bytes of bodies whose size is known, wherever they are.
         self._known = 0
         #: Of those that are on disk alone.
@@ -110,6 +110,24 @@ class SizedFresh(Fresh):
         self._unknown_count = self._unknown_bytes = 0
         #: The longest head that was seen; 0: none was.
         self._head_bytes = 0
+
+    @classmethod
+    def of_line(cls, line: Fresh) -> "SizedFresh":
+        """The line that holds what another one holds, which is used no more.
+
+        Of what that has on disk alone no size is known.
+        """
+        sized = cls(line._run_max, line._sweep_from)
+        sized._runs, sized._head, sized.count = line._runs, line._head, line.count
+        sized.stowed_count, sized.stowed_bytes = line.stowed_count, line.stowed_bytes
+        sized.first_stowed, sized._at_hand = line.first_stowed, line._at_hand
+        sized.returns, sized._back_from = line.returns, line._back_from
+        sized._unknown_count, sized._unknown_bytes = line.stowed_count, line.stowed_bytes
+        for index in range(line._head, len(line._runs)):
+            for message in line._runs[index].messages:
+                if message is not None:
+                    sized._known += body_size(message)
+        return sized
 
     @property
     def body_bytes(self) -> int:

@@ -85,6 +85,15 @@ class TrackedMessages:
         message = self.messages[position]
         return message[0] & FLAG_PERSISTENT != 0 if message else self.absent[position]
 
+    def count_bytes(self) -> int:
+        """Counts the bytes of ready messages anew, which count from now on; how many were seen."""
+        unacked, size = self.unacked, 0
+        for position, message in self.messages.items():
+            if position not in unacked:
+                size += body_size(message)
+        self.ready_bytes = size
+        return len(self.messages)
+
     # --- they come ---------------------------------------------------------------------------
 
     def take_over(

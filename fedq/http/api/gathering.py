@@ -88,7 +88,7 @@ async def exchanges(call: Call, vhost: str | None) -> Listing[Named]:
     things = [(*key, each) for key, each in await wanted(known, lambda item: is_wanted(item[0]))]
 
     async def rows(part: Sequence[Named]) -> list[Row]:
-        return [_exchange(each) for each in part]
+        return await _exchange_rows(call, part)
 
     return Listing(
         things, rows, lambda each: each[1], lambda each: each[:2],
@@ -99,16 +99,24 @@ async def exchanges(call: Call, vhost: str | None) -> Listing[Named]:
     )  # fmt: skip
 
 
-def _exchange(named: Named) -> Row:
-    vhost, name, exchange = named
-    return exchange_row(exchange_message(QueueKey(vhost, name), exchange))
+async def _exchange_rows(call: Call, named: Sequence[Named]) -> list[Row]:
+    found: list[Row] = []
+    access = call.served.answers.access.overview
+    async for part in slices(named, HTTP_ROWS_AT_ONCE):
+        keys = [QueueKey(vhost, name) for vhost, name, _ in part]
+        policies = await call.node.look(partial(access.policies_of_exchanges, keys))
+        for key, (_, _, exchange), policy in zip(keys, part, policies, strict=True):
+            row = exchange_row(exchange_message(key, exchange))
+            # As in RabbitMQ, which leaves it out where there is none.
+            found.append({**row, "policy": policy} if policy else row)
+    return found
 
 
 async def exchange(call: Call, name: str) -> Row:
     """One exchange of the path's virtual host; raises `HttpRefusal` 404."""
     for named in (await exchanges(call, call.vhost)).things:
         if named[1] == name:
-            return _exchange(named)
+            return (await _exchange_rows(call, [named]))[0]
     raise not_there()
 
 

@@ -61,9 +61,9 @@ def queue(each: pb.Queue, rates: Rates) -> Row:
         "type": arguments.get("x-queue-type", "classic"),
         "node": first.primary if first is not None else "",
         "state": next((state for state in states if state != "running"), "running"),
-        "policy": None,
-        "operator_policy": None,
-        "effective_policy_definition": {},
+        "policy": each.policy or None,
+        "operator_policy": each.operator_policy or None,
+        "effective_policy_definition": arguments_of(each.effective_policy_json),
         "fedq_members": list(members),
         "fedq_in_sync": list(
             dict.fromkeys(n for fragment in each.fragments for n in fragment.in_sync)

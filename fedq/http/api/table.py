@@ -5,7 +5,7 @@ Those that are missing are in docs/HTTP.md; a test of tidiness compares.
 
 from typing import Final
 
-from fedq.http.api import changing, messaging, reading
+from fedq.http.api import changing, messaging, policies, reading
 from fedq.http.api.definitions import export, importing
 from fedq.http.api.routing import Handler, Right, Route
 
@@ -49,11 +49,14 @@ READING: Final = (
     _get("/api/vhost-limits/{vhost}", reading.limits),
     _get("/api/user-limits", reading.user_limits, Right.ADMINISTRATOR),
     _get("/api/user-limits/{user}", reading.user_limits, Right.ADMINISTRATOR),
+    _get("/api/policies", policies.policies),
+    _get("/api/policies/{vhost}", policies.policies),
+    _get("/api/operator-policies", policies.operator_policies),
+    _get("/api/operator-policies/{vhost}", policies.operator_policies),
     # What fedq has none of.
-    _get("/api/policies", reading.nothing),
-    _get("/api/policies/{vhost}", reading.nothing),
-    _get("/api/operator-policies", reading.nothing),
     _get("/api/parameters", reading.nothing),
+    _get("/api/parameters/{component}", reading.nothing),
+    _get("/api/parameters/{component}/{vhost}", reading.nothing),
     _get("/api/global-parameters", reading.nothing),
     _get("/api/topic-permissions", reading.nothing, Right.ADMINISTRATOR),
     _get("/api/health/checks/alarms", reading.health_alarms),
@@ -94,6 +97,20 @@ CHANGING: Final = (
     Route(
         "/api/user-limits/{user}/{name}", Right.ADMINISTRATOR,
         {"PUT": changing.put_limit, "DELETE": changing.delete_limit},
+    ),
+    Route(
+        "/api/policies/{vhost}/{name}", Right.MANAGEMENT,
+        {
+            "GET": policies.policy, "PUT": policies.put_policy, "DELETE": policies.delete_policy,
+        },
+    ),
+    Route(
+        "/api/operator-policies/{vhost}/{name}", Right.MANAGEMENT,
+        {
+            "GET": policies.operator_policy, "PUT": policies.put_operator_policy,
+            "DELETE": policies.delete_operator_policy,
+        },
+        to_change=Right.ADMINISTRATOR,
     ),
     Route(
         "/api/queues/{vhost}/{name}", Right.MANAGEMENT,

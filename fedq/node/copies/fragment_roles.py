@@ -265,11 +265,13 @@ class FragmentRoles:
             notes = {**notes, NOTE_DEAD: dead}
         fragment = Fragment(
             info.id, info.reign, durable=durable, recording=durable or bool(info.backups),
-            policy=self._part_of_policy(info.queue), messages=copy.messages, origins=copy.origins,
+            policy=self.part_of_policy(info.queue), messages=copy.messages, origins=copy.origins,
             notes=notes, unix_ms=self.state.unix_ms, sparing=self._spares(info),
             stowed=copy.stowed, scratched=copy.scratched,
         )  # fmt: skip
         fragment.out.losses = self.state.losses
+        if info.queue.vhost in self.state.map.refusing:
+            fragment.doubts = True
         if fragment.log is not None:
             fragment.log.notes_times = self.state.all_speak(STREAM_TIMES)
             fragment.log.readers.begin_with(copy.readers)
@@ -289,7 +291,7 @@ class FragmentRoles:
         self, info: FragmentInfo, messages: dict[int, bytes], error: Exception
     ) -> list[int]:
         """The messages that fail wherever they are tried, of a fragment that could not begin."""
-        state, policy = self.state, self._part_of_policy(info.queue)
+        state, policy = self.state, self.part_of_policy(info.queue)
         state.out.faults.append(Fault(f"fragment {info.id} could not begin its reign", error))
         return [
             position for position, message in messages.items()
@@ -353,7 +355,7 @@ class FragmentRoles:
         if state.tracer is not None:
             state.tracer.on_leads(primary.fragment)
 
-    def _part_of_policy(self, queue: QueueKey) -> QueuePolicy:
+    def part_of_policy(self, queue: QueueKey) -> QueuePolicy:
         """What the queue's policy asks of one of its fragments: its equal part of a length."""
         policy = self.state.policy_of(queue)
         count = len(self.state.map.queues[queue].fragments)

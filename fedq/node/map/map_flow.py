@@ -1,6 +1,7 @@
 """Committed map changes, and what each of them means for the machines of this node.
 
     queue, exchange, binding, claim -> router, hubs
+    policy                          -> fragments, router (`fedq.node.map.policy_flow`)
     fragment                        -> roles, then publishers, consumers and questions are re-aimed
     member                          -> sessions with peers (`fedq.node.peers.peer_sessions`)
 
@@ -21,6 +22,7 @@ from fedq.node.containment.map_faults import MapFaults
 from fedq.node.copies.emptying import cancel_all, cancel_readers
 from fedq.node.copies.room import Copies
 from fedq.node.map.map_routes import MapRoutes
+from fedq.node.map.policy_flow import PolicyFlow
 from fedq.node.peers.peer_sessions import PeerSessions
 from fedq.node.private.room import Private
 from fedq.node.publishing.room import Publishing
@@ -31,6 +33,7 @@ from fedq.node.streams.room import Streams
 from fedq.node.tracing.room import Tracing
 from fedq.wiring.cluster_map.map import Applied, ReadMap
 from fedq.wiring.cluster_map.operations_moves import DrainChanged, MoveChanged
+from fedq.wiring.cluster_map.operations_policies import PolicyChanged, RefusingNoted
 from fedq.wiring.cluster_map.operations_tracing import TracingChanged
 from fedq.wiring.cluster_map.state import (
     Change,
@@ -61,8 +64,8 @@ class MapFlow:
 
     __slots__ = (
         "_is_up", "_told", "asking", "cluster", "consuming", "digests", "evictions", "faults",
-        "fragments", "getting", "outlets", "private", "proposals", "relays", "roles", "routes",
-        "sessions", "state", "tallies", "tracing",
+        "fragments", "getting", "outlets", "policies", "private", "proposals",
+        "relays", "roles", "routes", "sessions", "state", "tallies", "tracing",
     )  # fmt: skip
 
     def __init__(
@@ -87,6 +90,7 @@ class MapFlow:
         self.digests = MapDigests(state)
         self.faults = MapFaults(state)
         self.routes = MapRoutes(state, self.private)
+        self.policies = PolicyFlow(state, self.roles, self.private, self.routes)
         self.sessions = PeerSessions(
             state, self.faults, cluster, publishing, consuming, private, copies, streams
         )
@@ -134,7 +138,9 @@ class MapFlow:
         self.consuming.begin_map_change()
         before = dict(state.map.fragments)
         queues = list(state.map.queues)
+        had_policies = not state.policies.is_empty
         state.map.take(read)
+        self.policies.on_snapshot(had_policies)
         self.digests.note()
         self._load(queues)
         state.roster_changes += 1
@@ -178,6 +184,9 @@ class MapFlow:
                 self.faults.contain(f"member {change.node}", again_up, error)
             case TracingChanged():
                 self.faults.contain("traces", self.tracing.refresh, error)
+            case PolicyChanged():
+                again_policies = partial(self.policies.on_change, change.key.vhost)
+                self.faults.contain(f"policies of {change.key.vhost!r}", again_policies, error)
             case _:
                 self.faults.contain("names", self.routes.anew, error)
 
@@ -222,8 +231,8 @@ class MapFlow:
                 self.evictions.on_vhost_removed(change.vhost)
             case UserChanged():
                 self.evictions.on_user_changed(change.user)
-            case TracingChanged():
-                self.tracing.refresh()
+            case TracingChanged() | PolicyChanged():
+                self._on_setting(change)
             case DrainChanged():
                 self._on_drained(change.node)
             case (
@@ -232,11 +241,18 @@ class MapFlow:
                 | PermissionsChanged()
                 | LimitsChanged()
                 | MoveChanged()
+                | RefusingNoted()
             ):
                 # What is asked for at each login or tick, or derived anew when the map has changed.
                 pass
             case _:
                 self.routes.on_change(change)
+
+    def _on_setting(self, change: TracingChanged | PolicyChanged) -> None:
+        if isinstance(change, TracingChanged):
+            self.tracing.refresh()
+        else:
+            self.policies.on_change(change.key.vhost)
 
     def _on_drained(self, node: NodeId) -> None:
         word = "is to be drained" if node in self.state.map.drained else "is not drained any more"

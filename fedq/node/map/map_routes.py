@@ -7,7 +7,8 @@ makes a new one, without what it fails at: that is told, and all others are rout
 Changes `router`.
 """
 
-from typing import assert_never
+from collections.abc import Mapping
+from typing import Any, assert_never
 
 from fedq.core.ids import QueueKey
 from fedq.node.private.private_flow import PrivateFlow
@@ -117,10 +118,22 @@ class MapRoutes:
             case _:
                 assert_never(change)
 
+    def look_at_alternate(self, key: QueueKey) -> None:
+        """Has an exchange that is in the map the alternate one that its policies ask for now."""
+        arguments = self._arguments_of(key)
+        self.state.router.set_alternate(key, arguments)
+
     def _add_exchange(self, key: QueueKey) -> None:
         exchange = self.state.map.exchanges[key]
-        arguments = arguments_of(exchange.arguments)
+        arguments = self._arguments_of(key)
         self.state.router.add_exchange(key, exchange.type, arguments, exchange.internal)
+
+    def _arguments_of(self, key: QueueKey) -> Mapping[str, Any]:
+        state, arguments = self.state, arguments_of(self.state.map.exchanges[key].arguments)
+        before = state.policies.walked
+        found = state.policies.exchange_arguments(key, arguments)
+        state.work.spend(state.policies.walked - before)
+        return found
 
     def _bind(self, binding: Binding) -> None:
         if binding.destination_kind != "node":

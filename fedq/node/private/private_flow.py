@@ -62,6 +62,22 @@ class PrivateFlow:
         state.risk.end()
         return private
 
+    def change_policy(self, private: PrivateQueue, policy: QueuePolicy) -> int:
+        """Gives a queue other limits; returns how much it counted for that."""
+        state = self.state
+        if policy.expires_ms != private.policy.expires_ms:
+            private.used_ms = state.now_ms
+            if policy.expires_ms is not None:
+                state.expiring[private.key] = None
+            else:
+                state.expiring.pop(private.key, None)
+        private.policy = policy
+        private.closes = self._bounding.closes(policy)
+        private.is_plain = policy._replace(expires_ms=None) == PLAIN
+        private.sole_consumer = None
+        state.marks.queues[private.key] = None
+        return private.fragment.change_policy(self._bounding.bounded(policy))
+
     def delete(self, private: PrivateQueue) -> None:
         """Deletes the queue, its messages and bindings."""
         state = self.state

@@ -137,6 +137,10 @@ class DeadLetters:
                 del self.state.untold[place]
                 self._tell(queue, fragment, position)
             return False
+        if fragment.policy.dead_letter_exchange is None:
+            # It had one when the message died; a policy that goes takes it away.
+            fragment.settle(DEAD, [position])
+            return False
         try:
             ways = self._ways(queue, fragment, position, DEATHS[reason], dead_letter)
         except Exception as error:

@@ -8,7 +8,7 @@ from collections.abc import Container, Mapping
 from typing import Final
 
 from fedq.core.ids import MapVersion, NodeId, Origin, QueueKey
-from fedq.core.policy import PLAIN
+from fedq.core.policy import PLAIN, QueuePolicy
 from fedq.core.ranges import Range
 from fedq.fragments.fragment import Fragment
 from fedq.fragments.replica import Replica
@@ -96,6 +96,14 @@ class Primary:
         #: Since when, and until when, the disk has failed to read what it has of it, and where
         #: lately; 0: it has not.
         self.unread_ms = self.unread_last_ms = self.unread_at = 0
+
+    def change_policy(self, policy: QueuePolicy, now_ms: int) -> int:
+        """Gives the fragment other limits; returns how much it counted for that."""
+        if policy.expires_ms != self.fragment.policy.expires_ms:
+            # As in RabbitMQ, whoever may be unused for so long may be from now on.
+            self.used_ms = now_ms
+        self.is_plain = policy._replace(expires_ms=None) == PLAIN
+        return self.fragment.change_policy(policy)
 
     def note_unread(self, position: int, now_ms: int) -> None:
         """Takes note that the disk has failed to read the message at a position."""

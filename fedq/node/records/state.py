@@ -4,6 +4,8 @@ No decisions here. Who changes what is said in each flow's docstring.
 """
 
 from collections import deque
+from collections.abc import Mapping
+from typing import Any
 
 from fedq.core.ids import (
     ConnectionId,
@@ -48,7 +50,8 @@ from fedq.proxy.links import Link
 from fedq.proxy.publisher import FragmentPublisher
 from fedq.wiring.cluster_map.map import ClusterMap
 from fedq.wiring.cluster_map.operations import arguments_of
-from fedq.wiring.cluster_map.queue_arguments import policy_of
+from fedq.wiring.cluster_map.policy_book import NO_STANDING, PolicyBook, Standing
+from fedq.wiring.cluster_map.queue_arguments import STREAM, policy_of
 from fedq.wiring.routing.routes import Router
 
 
@@ -132,6 +135,8 @@ class NodeState:
 
     def _begin_counting(self, settings: NodeSettings) -> None:
         """Begins to count what is held, beside messages, and what the driver says of it."""
+        #: Which policies queues and exchanges have, by the map.
+        self.policies = PolicyBook(self.map)
         #: Notes what happens to messages; None: nobody traces anything.
         self.tracer: Tracer | None = None
         #: What leaves queues otherwise than by acknowledgement, as far as it is traced.
@@ -236,19 +241,35 @@ class NodeState:
         return [*self.scratch.places_of(fragment, position), *places]
 
     def policy_of(self, queue: QueueKey) -> QueuePolicy:
-        """What a shared queue's arguments ask; plain for a queue that is not in the map."""
+        """What a shared queue's arguments and policies ask; plain for one that is not there."""
         info = self.map.queues.get(queue)
-        if info is None or not info.arguments:
+        if info is None or (not info.arguments and self.policies.is_empty):
             return PLAIN
-        policy = policy_of(arguments_of(info.arguments))
-        assert isinstance(policy, QueuePolicy), "the map holds no arguments that mean nothing"
+        return self.policy_by(queue, arguments_of(info.arguments))
+
+    def policy_by(self, queue: QueueKey, arguments: Mapping[str, Any]) -> QueuePolicy:
+        """What a queue of this name, declared with these arguments, is asked for."""
+        before = self.policies.walked
+        policy = policy_of(self.policies.queue_arguments(queue, arguments))
+        self.work.spend(self.policies.walked - before)
+        assert isinstance(policy, QueuePolicy), "the map holds nothing that means nothing"
         return policy
+
+    def standing_of(self, queue: QueueKey, arguments: str) -> Standing:
+        """The policies of a queue that was declared with these arguments, for whoever asks."""
+        if self.policies.is_empty:
+            return NO_STANDING
+        before = self.policies.walked
+        standing = self.policies.of_queue(queue, arguments_of(arguments))
+        self.work.spend(self.policies.walked - before)
+        return standing
 
     def is_stream(self, queue: QueueKey) -> bool:
         """Whether the queue is a stream; next to nothing for one of another type."""
         known = self.map.queues.get(queue)
-        may_be = known is not None and '"stream"' in known.arguments
-        return may_be and self.policy_of(queue).stream is not None
+        if known is None or '"stream"' not in known.arguments:
+            return False
+        return arguments_of(known.arguments).get("x-queue-type") == STREAM
 
     def note_parts(self, queue: QueueKey) -> None:
         """Notes the fragments of a stream that has several: they stay what they are."""

@@ -23,7 +23,6 @@ from fedq.amqp.method_types import (
 from fedq.core.errors import ACCESS_REFUSED, NOT_FOUND, Refused
 from fedq.core.ids import QueueKey
 from fedq.core.peer_messages import CALL_COUNT, CALL_DECLARE, CALL_PURGE
-from fedq.core.policy import QueuePolicy
 from fedq.node.cluster.proposals import Proposals, Result
 from fedq.node.copies.emptying import Purging
 from fedq.node.copies.room import Copies
@@ -56,7 +55,7 @@ from fedq.wiring.cluster_map.operations import (
     Unbind,
     arguments_of,
 )
-from fedq.wiring.cluster_map.queue_arguments import policy_of, shape_of
+from fedq.wiring.cluster_map.queue_arguments import shape_of
 from fedq.wiring.cluster_map.state import Binding
 from fedq.wiring.routing.exchange_arguments import refuse_binding
 from fedq.wiring.routing.names import node_of, server_name
@@ -189,8 +188,7 @@ class QueueRequests:
     def _create_private(
         self, channel: Channel, request: QueueDeclare, key: QueueKey, claimed: bool = False
     ) -> None:
-        policy = policy_of(request.arguments)
-        assert isinstance(policy, QueuePolicy), "a declaration that means nothing was refused"
+        policy = self.state.policy_by(key, request.arguments)
         private = self.private.create(key, channel.client, policy)
         private.claimed = claimed
         if not claimed:

@@ -12,7 +12,9 @@ from fedq.core.errors import Refused
 from fedq.core.ids import QueueKey
 from fedq.node.node import Node
 from fedq.node.requests.queue_refusals import refuse_too_new_change
+from fedq.wiring.cluster_map.operations_policies import Policy
 from fedq.wiring.cluster_map.operations_tracing import StartTrace, Trace
+from fedq.wiring.cluster_map.policies import tables_of
 from fedq.wiring.cluster_map.state import Binding, Exchange, Grant, GrantKey, Limits, MapState
 from fedq.wiring.cluster_map.tracing import refuse_trace
 
@@ -89,6 +91,12 @@ class AccessOverview(Protocol):
     def firehose(self) -> Sequence[str]:
         """The virtual hosts whose firehose is on, in order."""
 
+    def policies(self, operator: bool) -> Sequence[tuple[QueueKey, Policy]]:
+        """All policies, or those of operators, in order of virtual host and name."""
+
+    def policies_of_exchanges(self, keys: Sequence[QueueKey]) -> Sequence[str]:
+        """The name of the policy that each of these exchanges has; "": none."""
+
     def refuse_trace(self, wanted: StartTrace) -> Refused | None:
         """Why there can be no such trace; its stream is still to be declared. None: it can."""
 
@@ -162,6 +170,16 @@ class AccessView:
     def traces(self) -> Sequence[tuple[str, Trace]]:
         """The traces of the map."""
         return sorted(self._node.state.map.traces.items())
+
+    def policies(self, operator: bool) -> Sequence[tuple[QueueKey, Policy]]:
+        """The policies of the map, or those of operators."""
+        _, found = tables_of(self._node.state.map, operator)
+        return sorted(found.items(), key=lambda item: item[0])
+
+    def policies_of_exchanges(self, keys: Sequence[QueueKey]) -> Sequence[str]:
+        """The policies of some exchanges."""
+        book = self._node.state.policies
+        return [book.of_exchange(key).policy for key in keys]
 
     def firehose(self) -> Sequence[str]:
         """The virtual hosts whose firehose is on."""

@@ -128,6 +128,7 @@ class NodeView:
             arguments=queue.arguments,
             replicas=queue.replicas,
             fragments=tuple(map(_fragment_overview, infos)),
+            standing=self._state.standing_of(key, queue.arguments),
         )
 
     def local_fragments(self, key: QueueKey) -> Sequence[LocalFragment]:

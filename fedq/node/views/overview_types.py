@@ -29,6 +29,7 @@ from fedq.node.records.message_counts import MessageCounts
 from fedq.node.records.unserved import Awaited
 from fedq.node.views.alarm_view import NO_ALARM, AlarmOverview
 from fedq.node.views.storage_types import CopyOverview
+from fedq.wiring.cluster_map.policy_book import NO_STANDING, Standing
 
 Item = TypeVar("Item")
 
@@ -186,6 +187,8 @@ class QueueOverview:
     #: Copies wanted for each fragment.
     replicas: int
     fragments: tuple[FragmentOverview, ...]
+    #: The policies that it has, and what they ask for together.
+    standing: Standing = NO_STANDING
 
 
 @dataclass(frozen=True, slots=True)

@@ -515,7 +515,7 @@ class NamedReader(_message.Message):
     def __init__(self, name: _Optional[str] = ..., offset: _Optional[int] = ..., lag: _Optional[int] = ..., node: _Optional[str] = ...) -> None: ...
 
 class Queue(_message.Message):
-    __slots__ = ("vhost", "name", "durable", "auto_delete", "arguments_json", "replicas", "fragments", "ready", "unacknowledged", "consumers", "silent_members")
+    __slots__ = ("vhost", "name", "durable", "auto_delete", "arguments_json", "replicas", "fragments", "ready", "unacknowledged", "consumers", "silent_members", "policy", "operator_policy", "effective_policy_json")
     VHOST_FIELD_NUMBER: _ClassVar[int]
     NAME_FIELD_NUMBER: _ClassVar[int]
     DURABLE_FIELD_NUMBER: _ClassVar[int]
@@ -527,6 +527,9 @@ class Queue(_message.Message):
     UNACKNOWLEDGED_FIELD_NUMBER: _ClassVar[int]
     CONSUMERS_FIELD_NUMBER: _ClassVar[int]
     SILENT_MEMBERS_FIELD_NUMBER: _ClassVar[int]
+    POLICY_FIELD_NUMBER: _ClassVar[int]
+    OPERATOR_POLICY_FIELD_NUMBER: _ClassVar[int]
+    EFFECTIVE_POLICY_JSON_FIELD_NUMBER: _ClassVar[int]
     vhost: str
     name: str
     durable: bool
@@ -538,7 +541,10 @@ class Queue(_message.Message):
     unacknowledged: int
     consumers: int
     silent_members: _containers.RepeatedScalarFieldContainer[str]
-    def __init__(self, vhost: _Optional[str] = ..., name: _Optional[str] = ..., durable: _Optional[bool] = ..., auto_delete: _Optional[bool] = ..., arguments_json: _Optional[str] = ..., replicas: _Optional[int] = ..., fragments: _Optional[_Iterable[_Union[Fragment, _Mapping]]] = ..., ready: _Optional[int] = ..., unacknowledged: _Optional[int] = ..., consumers: _Optional[int] = ..., silent_members: _Optional[_Iterable[str]] = ...) -> None: ...
+    policy: str
+    operator_policy: str
+    effective_policy_json: str
+    def __init__(self, vhost: _Optional[str] = ..., name: _Optional[str] = ..., durable: _Optional[bool] = ..., auto_delete: _Optional[bool] = ..., arguments_json: _Optional[str] = ..., replicas: _Optional[int] = ..., fragments: _Optional[_Iterable[_Union[Fragment, _Mapping]]] = ..., ready: _Optional[int] = ..., unacknowledged: _Optional[int] = ..., consumers: _Optional[int] = ..., silent_members: _Optional[_Iterable[str]] = ..., policy: _Optional[str] = ..., operator_policy: _Optional[str] = ..., effective_policy_json: _Optional[str] = ...) -> None: ...
 
 class ListQueuesRequest(_message.Message):
     __slots__ = ("vhost", "name_pattern", "page_size", "page_token")
@@ -931,7 +937,7 @@ class ListVhostsReply(_message.Message):
     def __init__(self, vhosts: _Optional[_Iterable[_Union[Vhost, _Mapping]]] = ..., next_page_token: _Optional[str] = ...) -> None: ...
 
 class Exchange(_message.Message):
-    __slots__ = ("vhost", "name", "type", "durable", "auto_delete", "internal", "arguments_json")
+    __slots__ = ("vhost", "name", "type", "durable", "auto_delete", "internal", "arguments_json", "policy")
     VHOST_FIELD_NUMBER: _ClassVar[int]
     NAME_FIELD_NUMBER: _ClassVar[int]
     TYPE_FIELD_NUMBER: _ClassVar[int]
@@ -939,6 +945,7 @@ class Exchange(_message.Message):
     AUTO_DELETE_FIELD_NUMBER: _ClassVar[int]
     INTERNAL_FIELD_NUMBER: _ClassVar[int]
     ARGUMENTS_JSON_FIELD_NUMBER: _ClassVar[int]
+    POLICY_FIELD_NUMBER: _ClassVar[int]
     vhost: str
     name: str
     type: str
@@ -946,7 +953,8 @@ class Exchange(_message.Message):
     auto_delete: bool
     internal: bool
     arguments_json: str
-    def __init__(self, vhost: _Optional[str] = ..., name: _Optional[str] = ..., type: _Optional[str] = ..., durable: _Optional[bool] = ..., auto_delete: _Optional[bool] = ..., internal: _Optional[bool] = ..., arguments_json: _Optional[str] = ...) -> None: ...
+    policy: str
+    def __init__(self, vhost: _Optional[str] = ..., name: _Optional[str] = ..., type: _Optional[str] = ..., durable: _Optional[bool] = ..., auto_delete: _Optional[bool] = ..., internal: _Optional[bool] = ..., arguments_json: _Optional[str] = ..., policy: _Optional[str] = ...) -> None: ...
 
 class ListExchangesRequest(_message.Message):
     __slots__ = ("vhost", "page_size", "page_token")
@@ -1191,6 +1199,70 @@ class ListPermissionsReply(_message.Message):
     permissions: _containers.RepeatedCompositeFieldContainer[Permissions]
     next_page_token: str
     def __init__(self, permissions: _Optional[_Iterable[_Union[Permissions, _Mapping]]] = ..., next_page_token: _Optional[str] = ...) -> None: ...
+
+class Policy(_message.Message):
+    __slots__ = ("vhost", "name", "operator", "pattern", "apply_to", "priority", "definition_json")
+    VHOST_FIELD_NUMBER: _ClassVar[int]
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    OPERATOR_FIELD_NUMBER: _ClassVar[int]
+    PATTERN_FIELD_NUMBER: _ClassVar[int]
+    APPLY_TO_FIELD_NUMBER: _ClassVar[int]
+    PRIORITY_FIELD_NUMBER: _ClassVar[int]
+    DEFINITION_JSON_FIELD_NUMBER: _ClassVar[int]
+    vhost: str
+    name: str
+    operator: bool
+    pattern: str
+    apply_to: str
+    priority: int
+    definition_json: str
+    def __init__(self, vhost: _Optional[str] = ..., name: _Optional[str] = ..., operator: _Optional[bool] = ..., pattern: _Optional[str] = ..., apply_to: _Optional[str] = ..., priority: _Optional[int] = ..., definition_json: _Optional[str] = ...) -> None: ...
+
+class PutPolicyRequest(_message.Message):
+    __slots__ = ("policy",)
+    POLICY_FIELD_NUMBER: _ClassVar[int]
+    policy: Policy
+    def __init__(self, policy: _Optional[_Union[Policy, _Mapping]] = ...) -> None: ...
+
+class PutPolicyReply(_message.Message):
+    __slots__ = ("changed",)
+    CHANGED_FIELD_NUMBER: _ClassVar[int]
+    changed: bool
+    def __init__(self, changed: _Optional[bool] = ...) -> None: ...
+
+class DropPolicyRequest(_message.Message):
+    __slots__ = ("vhost", "name", "operator")
+    VHOST_FIELD_NUMBER: _ClassVar[int]
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    OPERATOR_FIELD_NUMBER: _ClassVar[int]
+    vhost: str
+    name: str
+    operator: bool
+    def __init__(self, vhost: _Optional[str] = ..., name: _Optional[str] = ..., operator: _Optional[bool] = ...) -> None: ...
+
+class DropPolicyReply(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class ListPoliciesRequest(_message.Message):
+    __slots__ = ("vhost", "operator", "page_size", "page_token")
+    VHOST_FIELD_NUMBER: _ClassVar[int]
+    OPERATOR_FIELD_NUMBER: _ClassVar[int]
+    PAGE_SIZE_FIELD_NUMBER: _ClassVar[int]
+    PAGE_TOKEN_FIELD_NUMBER: _ClassVar[int]
+    vhost: str
+    operator: bool
+    page_size: int
+    page_token: str
+    def __init__(self, vhost: _Optional[str] = ..., operator: _Optional[bool] = ..., page_size: _Optional[int] = ..., page_token: _Optional[str] = ...) -> None: ...
+
+class ListPoliciesReply(_message.Message):
+    __slots__ = ("policies", "next_page_token")
+    POLICIES_FIELD_NUMBER: _ClassVar[int]
+    NEXT_PAGE_TOKEN_FIELD_NUMBER: _ClassVar[int]
+    policies: _containers.RepeatedCompositeFieldContainer[Policy]
+    next_page_token: str
+    def __init__(self, policies: _Optional[_Iterable[_Union[Policy, _Mapping]]] = ..., next_page_token: _Optional[str] = ...) -> None: ...
 
 class Trace(_message.Message):
     __slots__ = ("name", "vhost", "exchange", "queue", "sample", "stream_vhost", "stream")

@@ -194,6 +194,21 @@ class AdminStub:
                 request_serializer=admin__pb2.SetFirehoseRequest.SerializeToString,
                 response_deserializer=admin__pb2.SetFirehoseReply.FromString,
                 _registered_method=True)
+        self.PutPolicy = channel.unary_unary(
+                '/fedq.admin.v1.Admin/PutPolicy',
+                request_serializer=admin__pb2.PutPolicyRequest.SerializeToString,
+                response_deserializer=admin__pb2.PutPolicyReply.FromString,
+                _registered_method=True)
+        self.DropPolicy = channel.unary_unary(
+                '/fedq.admin.v1.Admin/DropPolicy',
+                request_serializer=admin__pb2.DropPolicyRequest.SerializeToString,
+                response_deserializer=admin__pb2.DropPolicyReply.FromString,
+                _registered_method=True)
+        self.ListPolicies = channel.unary_unary(
+                '/fedq.admin.v1.Admin/ListPolicies',
+                request_serializer=admin__pb2.ListPoliciesRequest.SerializeToString,
+                response_deserializer=admin__pb2.ListPoliciesReply.FromString,
+                _registered_method=True)
         self.PutUser = channel.unary_unary(
                 '/fedq.admin.v1.Admin/PutUser',
                 request_serializer=admin__pb2.PutUserRequest.SerializeToString,
@@ -474,6 +489,28 @@ class AdminServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def PutPolicy(self, request, context):
+        """A policy, or one of operators, as RabbitMQ knows them: what queues and exchanges whose names
+        match are asked for, from now on. One of that name is replaced.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def DropPolicy(self, request, context):
+        """Takes a policy away: what it asked for is asked for no more.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ListPolicies(self, request, context):
+        """Policies, or those of operators, in order of virtual host and name, a page at a time.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def PutUser(self, request, context):
         """A user with a password and tags. ALREADY_EXISTS unless `replace`.
         """
@@ -699,6 +736,21 @@ def add_AdminServicer_to_server(servicer, server):
                     servicer.SetFirehose,
                     request_deserializer=admin__pb2.SetFirehoseRequest.FromString,
                     response_serializer=admin__pb2.SetFirehoseReply.SerializeToString,
+            ),
+            'PutPolicy': grpc.unary_unary_rpc_method_handler(
+                    servicer.PutPolicy,
+                    request_deserializer=admin__pb2.PutPolicyRequest.FromString,
+                    response_serializer=admin__pb2.PutPolicyReply.SerializeToString,
+            ),
+            'DropPolicy': grpc.unary_unary_rpc_method_handler(
+                    servicer.DropPolicy,
+                    request_deserializer=admin__pb2.DropPolicyRequest.FromString,
+                    response_serializer=admin__pb2.DropPolicyReply.SerializeToString,
+            ),
+            'ListPolicies': grpc.unary_unary_rpc_method_handler(
+                    servicer.ListPolicies,
+                    request_deserializer=admin__pb2.ListPoliciesRequest.FromString,
+                    response_serializer=admin__pb2.ListPoliciesReply.SerializeToString,
             ),
             'PutUser': grpc.unary_unary_rpc_method_handler(
                     servicer.PutUser,
@@ -1610,6 +1662,87 @@ class Admin:
             '/fedq.admin.v1.Admin/SetFirehose',
             admin__pb2.SetFirehoseRequest.SerializeToString,
             admin__pb2.SetFirehoseReply.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def PutPolicy(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/fedq.admin.v1.Admin/PutPolicy',
+            admin__pb2.PutPolicyRequest.SerializeToString,
+            admin__pb2.PutPolicyReply.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def DropPolicy(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/fedq.admin.v1.Admin/DropPolicy',
+            admin__pb2.DropPolicyRequest.SerializeToString,
+            admin__pb2.DropPolicyReply.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ListPolicies(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/fedq.admin.v1.Admin/ListPolicies',
+            admin__pb2.ListPoliciesRequest.SerializeToString,
+            admin__pb2.ListPoliciesReply.FromString,
             options,
             channel_credentials,
             insecure,

@@ -11,7 +11,7 @@ from typing import assert_never
 from fedq.core import limits
 from fedq.core.errors import NOT_FOUND, PRECONDITION_FAILED, RESOURCE_ERROR, Refused
 from fedq.core.ids import QueueKey
-from fedq.wiring.cluster_map import tracing
+from fedq.wiring.cluster_map import policies, tracing
 from fedq.wiring.cluster_map.bindings import remove_exchange, remove_queue
 from fedq.wiring.cluster_map.operations_access import (
     AccessOperation,
@@ -27,6 +27,7 @@ from fedq.wiring.cluster_map.operations_access import (
     SetUserLimits,
     SetVhostLimits,
 )
+from fedq.wiring.cluster_map.operations_policies import DropPolicy, PutPolicy
 from fedq.wiring.cluster_map.patterns import PatternError, compile_text
 from fedq.wiring.cluster_map.state import (
     DEFAULT_VHOST,
@@ -63,20 +64,8 @@ def apply(state: MapState, operation: AccessOperation) -> Ok | Refused:
             return _set_user_limits(state, operation)
         case PutUser():
             return _put_user(state, operation)
-        case SetPassword():
-            known = state.users.get(operation.user)
-            if known is None:
-                return no_user(operation.user)
-            return state.refuse_if_heavy() or _change_user(
-                state, operation.user, User(operation.password, known.tags)
-            )
-        case SetTags():
-            known = state.users.get(operation.user)
-            if known is None:
-                return no_user(operation.user)
-            return state.refuse_if_heavy() or _change_user(
-                state, operation.user, User(known.password, operation.tags)
-            )
+        case SetPassword() | SetTags():
+            return _alter_user(state, operation)
         case DeleteUser():
             return _delete_user(state, operation.user)
         case SetPermissions():
@@ -85,6 +74,8 @@ def apply(state: MapState, operation: AccessOperation) -> Ok | Refused:
             return _clear_permissions(state, operation)
         case FirstUsers():
             return _first_users(state, operation)
+        case PutPolicy() | DropPolicy():
+            return policies.apply(state, operation)
         case _:
             assert_never(operation)
 
@@ -122,6 +113,7 @@ def _delete_vhost(state: MapState, vhost: str) -> Ok | Refused:
         state.changes.append(ClaimReleased(name, state.claims.pop(name)))
     _change_limits(state, "vhost_limits", state.vhost_limits, vhost, ())
     tracing.on_vhost_deleted(state, vhost)
+    policies.on_vhost_deleted(state, vhost)
     del state.vhosts[vhost]
     state.changes.append(VhostRemoved(vhost))
     return Ok(1)
@@ -185,6 +177,17 @@ def _change_user(state: MapState, name: str, user: User) -> Ok:
     state.users[name] = user
     state.changes.append(UserChanged(name))
     return Ok(1)
+
+
+def _alter_user(state: MapState, operation: SetPassword | SetTags) -> Ok | Refused:
+    known = state.users.get(operation.user)
+    if known is None:
+        return no_user(operation.user)
+    if isinstance(operation, SetPassword):
+        user = User(operation.password, known.tags)
+    else:
+        user = User(known.password, operation.tags)
+    return state.refuse_if_heavy() or _change_user(state, operation.user, user)
 
 
 def _delete_user(state: MapState, name: str) -> Ok | Refused:

@@ -62,6 +62,13 @@ def count(value: object) -> int:
     return value
 
 
+def integer(value: object) -> int:
+    """Checks a number, which may be below 0."""
+    if not isinstance(value, int) or isinstance(value, bool) or abs(value) >= _NUMBER_MAX:
+        raise ValueError("is not a whole number")
+    return value
+
+
 def up_to(most: int) -> Callable[[object], int]:
     """Checks a number from 1 to `most`."""
 

@@ -1,4 +1,4 @@
-r"""Regular expressions of permissions as Thompson automata: time is bounded by both lengths.
+r"""Regular expressions of permissions and policies as Thompson automata: time is bounded.
 
 Inputs: the text of a pattern, as RabbitMQ's administrators write them; names. Output: whether the
 pattern is found in the name (anywhere: `^` and `$` tie it to the ends), or `PatternError`.
@@ -58,6 +58,11 @@ class Pattern:
         self._program = compile_pattern(text or "^$", limits.PATTERN_STEPS_MAX)
         self._start = self._closure([0], at_start=True)
         self._known: dict[tuple[_State, str], _State] = {}
+
+    @property
+    def steps(self) -> int:
+        """How many steps its program has: so many a character of a name takes at most."""
+        return len(self._program)
 
     def matches(self, name: str) -> bool:
         """Whether the pattern is found in the name."""

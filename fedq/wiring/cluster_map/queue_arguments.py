@@ -206,6 +206,12 @@ _STREAM_CHECKS: Final[dict[str, _Check]] = {
 }
 
 
+def type_of(arguments: Mapping[str, Any]) -> str:
+    """The type of a queue: "classic", unless its arguments say another one; "" if none is said."""
+    kind = arguments.get("x-queue-type", CLASSIC)
+    return kind if isinstance(kind, str) else ""
+
+
 #: What would have no effect on any queue, and how to get what it asks for.
 _WITHOUT_EFFECT: Final = {
     "x-consumer-timeout": "nobody is cut off for a late acknowledgement; leave it out",
@@ -346,17 +352,12 @@ def arguments_differ(
     Only what has a meaning is compared, as in RabbitMQ; no type is the same as "classic".
     """
     names: Iterable[str] = _CHECKS
-    if {_type_of(wanted), _type_of(known)} == {CLASSIC}:
+    if {type_of(wanted), type_of(known)} == {CLASSIC}:
         names = [name for name in _CHECKS if name != "x-queue-type"]
-    elif _type_of(known) == STREAM:
+    elif type_of(known) == STREAM:
         names = _STREAM_CHECKS
     text = difference(name_of(key), wanted, known, names)
     return Refused(PRECONDITION_FAILED, text) if text is not None else None
-
-
-def _type_of(arguments: Mapping[str, Any]) -> str:
-    kind = arguments.get("x-queue-type", CLASSIC)
-    return kind if isinstance(kind, str) else ""
 
 
 def _stream_problem(arguments: Mapping[str, Any], what: str) -> str | None:

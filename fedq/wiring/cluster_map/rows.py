@@ -15,6 +15,7 @@ from typing import Any, Final, NamedTuple, TypeAlias
 
 from fedq.core.errors import Refused
 from fedq.core.ids import QueueKey
+from fedq.wiring.cluster_map.operations_policies import Policy
 from fedq.wiring.cluster_map.operations_tracing import Trace
 from fedq.wiring.cluster_map.state import (
     Binding,
@@ -262,6 +263,16 @@ _TRACE: Final = _record(
         "stream": _TEXT,
     },
 )
+_POLICY: Final = _record(
+    Policy,
+    {
+        "pattern": _TEXT,
+        "apply_to": _TEXT,
+        "priority": _NUMBER,
+        "definition": _TEXT,
+        "steps": _NUMBER,
+    },
+)
 _GRANT: Final = _tuple(Grant, {"configure": _TEXT, "write": _TEXT, "read": _TEXT})
 
 # --- the map ---------------------------------------------------------------------------------
@@ -302,6 +313,9 @@ _FORMS: Final = {
     "moves": _Form(_FRAGMENT_KEY, _value(_TEXT)),
     "roster": _Form(_NAME, _PLACE),
     "forgotten": _Form(_NAME, _value(_NUMBER)),
+    "policies": _Form(_QUEUE_KEY, _POLICY),
+    "operator_policies": _Form(_QUEUE_KEY, _POLICY),
+    "refusing": _Form(_NAME, _NOTHING),
     REQUESTS: _Form(_NAME, _value(_RESULTS)),
 }
 #: Those of the state, in the order in which they are written.
@@ -309,6 +323,7 @@ TABLES: Final = tuple(name for name in _FORMS if name != REQUESTS)
 #: What is not written as long as nothing is in it.
 LEFT_OUT_EMPTY: Final = (
     "cluster_name", "traces", "firehose", "drained", "moves", "voters", "roster", "forgotten",
+    "policies", "operator_policies", "refusing",
 )  # fmt: skip
 #: What maps of earlier releases do not say; without users, the map gets its first ones.
 LATER: Final[dict[str, object]] = {
@@ -328,6 +343,9 @@ LATER: Final[dict[str, object]] = {
     "voters": [],
     "roster": (),
     "forgotten": (),
+    "policies": (),
+    "operator_policies": (),
+    "refusing": (),
 }
 
 

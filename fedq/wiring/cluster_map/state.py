@@ -14,6 +14,7 @@ from fedq.core.errors import RESOURCE_ERROR, Refused
 from fedq.core.ids import FragmentId, Incarnation, MapVersion, NodeId, QueueKey
 from fedq.core.versions import TRACING
 from fedq.wiring.cluster_map.operations_moves import DrainChanged, MoveChanged
+from fedq.wiring.cluster_map.operations_policies import Policy, PolicyChanged, RefusingNoted
 from fedq.wiring.cluster_map.operations_tracing import Trace, TracingChanged
 from fedq.wiring.cluster_map.records import Binding as Binding
 from fedq.wiring.cluster_map.records import Claim as Claim
@@ -177,7 +178,7 @@ Change = (
     MemberChanged | MemberSpeaks | RosterChanged | EraChanged | QueueAdded | QueueRemoved
     | FragmentAdded | FragmentChanged | FragmentRemoved | ExchangeAdded | ExchangeRemoved
     | BindingAdded | BindingRemoved | ClaimTaken | ClaimReleased | AccessChange | TracingChanged
-    | DrainChanged | MoveChanged
+    | DrainChanged | MoveChanged | PolicyChanged | RefusingNoted
 )  # fmt: skip
 
 
@@ -193,7 +194,8 @@ TABLES: Final = (
     "bindings", "bindings_of_destination", "bindings_of_source", "changes", "claims",
     "cluster_name", "cluster_version", "digest", "drained", "era", "era_number", "exchanges",
     "firehose", "forgotten", "fragments", "grants", "members", "moves", "next_fragment",
-    "objects_max", "queues", "roster", "seeded", "speaks", "traces", "user_limits", "users",
+    "objects_max", "operator_policies", "policies", "queues", "refusing", "roster", "seeded",
+    "speaks", "traces", "user_limits", "users",
     "version", "vhost_limits", "vhosts", "voters",
 )  # fmt: skip
 
@@ -247,6 +249,10 @@ class MapState:
         #: Traces by name, and virtual hosts whose firehose is on.
         self.traces: dict[str, Trace] = {}
         self.firehose: dict[str, None] = {}
+        #: By virtual host and name; and where a policy has ever made queues refuse publishes.
+        self.policies: dict[QueueKey, Policy] = {}
+        self.operator_policies: dict[QueueKey, Policy] = {}
+        self.refusing: dict[str, None] = {}
         #: How many queues, and names of exclusive ones, each virtual host has.
         self.queues_of_vhost: dict[str, int] = {}
         #: How many copies of fragments each node has, as of the last operation.

@@ -41,6 +41,7 @@ from fedq.wiring.cluster_map.operations_moves import (
     MoveChanged,
     MoveFragment,
 )
+from fedq.wiring.cluster_map.operations_policies import PolicyChanged, PutPolicy, RefusingNoted
 from fedq.wiring.cluster_map.operations_tracing import SetFirehose, StartTrace, TracingChanged
 from fedq.wiring.cluster_map.rows import Result, row_of
 from fedq.wiring.cluster_map.state import (
@@ -97,6 +98,7 @@ _OPERATORS: Final = (
     | AdmitNode
     | StartTrace
     | SetFirehose
+    | PutPolicy
     | DrainNode
     | MoveFragment
 )
@@ -129,7 +131,7 @@ class Weights:
         for table in (
             "members", "exchanges", "queues", "bindings", "fragments", "claims", "users", "grants",
             "vhost_limits", "user_limits", "traces", "firehose", "drained", "moves", "roster",
-            "forgotten",
+            "forgotten", "policies", "operator_policies", "refusing",
         ):  # fmt: skip
             for key in getattr(state, table):
                 self._weigh(state, table, key)
@@ -158,17 +160,17 @@ class Weights:
                 case PermissionsChanged(grant):
                     self._weigh(state, "grants", grant)
                 case (
-                    LimitsChanged(table, name)
-                    | TracingChanged(table, name)
-                    | RosterChanged(table, name)
-                ):
-                    self._weigh(state, table, name)
+                    LimitsChanged() | TracingChanged() | RosterChanged() | PolicyChanged()
+                    | RefusingNoted()
+                ):  # fmt: skip
+                    self._weigh(state, change.table, change[1])
                 case DrainChanged(node):
                     self._weigh(state, "drained", node)
                 case MoveChanged(number):
                     self._weigh(state, "moves", number)
                 case VhostAdded(vhost) | VhostRemoved(vhost):
                     self._weigh(state, "vhosts", vhost)
+                    self._weigh(state, "refusing", vhost)
                     # The default exchange comes and goes without a change of its own.
                     self._weigh(state, "exchanges", QueueKey(vhost, ""))
 

@@ -98,16 +98,32 @@ class Router:
             return
         arguments = arguments or {}
         self._tables[key] = table_of(kind, arguments, self._me)
-        alternate = arguments.get(ALTERNATE)
-        # As in RabbitMQ, the default exchange leads nowhere as an alternate one.
-        if isinstance(alternate, str) and alternate:
-            other = self._alternates[key] = QueueKey(key.vhost, alternate)
-            self._stand_ins[other] = self._stand_ins.get(other, 0) + 1
+        self._lead_on(key, _alternate_of(key, arguments))
         if kind == DELAYED:
             self._delaying[key] = None
         if internal:
             self._internal[key] = None
         self._forget_all(key.vhost)
+
+    def set_alternate(self, key: QueueKey, arguments: Arguments) -> None:
+        """Leads what an exchange finds no destination for on, as these arguments say from now."""
+        alternate = _alternate_of(key, arguments or {})
+        if key in self._tables and alternate != self._alternates.get(key):
+            self._lead_on(key, None)
+            self._lead_on(key, alternate)
+            self._forget_all(key.vhost)
+
+    def _lead_on(self, key: QueueKey, alternate: QueueKey | None) -> None:
+        """Notes the alternate exchange of one that had none, or forgets the one that it had."""
+        if alternate is not None:
+            self._alternates[key] = alternate
+            self._stand_ins[alternate] = self._stand_ins.get(alternate, 0) + 1
+            return
+        before = self._alternates.pop(key, None)
+        if before is not None:
+            self._stand_ins[before] -= 1
+            if not self._stand_ins[before]:
+                del self._stand_ins[before]
 
     def is_internal(self, vhost: str, exchange: str) -> bool:
         """Whether clients may not publish to this exchange."""
@@ -120,11 +136,7 @@ class Router:
             return
         self._delaying.pop(key, None)
         self._internal.pop(key, None)
-        alternate = self._alternates.pop(key, None)
-        if alternate is not None:
-            self._stand_ins[alternate] -= 1
-            if not self._stand_ins[alternate]:
-                del self._stand_ins[alternate]
+        self._lead_on(key, None)
         for destination in dict.fromkeys(table.destinations()):
             bound = self._bound[destination]
             for name in [name for name in bound if name[0] == key]:
@@ -425,3 +437,9 @@ def _once(properties: Properties) -> Properties:
         return decoded[0]
 
     return first
+
+
+def _alternate_of(key: QueueKey, arguments: Mapping[str, Any]) -> QueueKey | None:
+    """The alternate exchange that arguments name; the default one leads nowhere, as in RabbitMQ."""
+    alternate = arguments.get(ALTERNATE)
+    return QueueKey(key.vhost, alternate) if isinstance(alternate, str) and alternate else None

@@ -18,6 +18,9 @@ from tests.integration.waiting import patient, until
 WITHIN_S = patient(30.0)
 _LOGIN = "Basic " + base64.b64encode(b"guest:guest").decode()
 _GET = {"count": 1, "ackmode": "ack_requeue_true", "encoding": "auto"}
+_POLICY = {
+    "pattern": "^p", "definition": {"max-length": 5}, "priority": 1, "apply-to": "queues",
+}  # fmt: skip
 _PUBLISH = {
     "properties": {"headers": {"a": 1}}, "routing_key": "a.b", "payload": "hi",
     "payload_encoding": "string",
@@ -72,6 +75,30 @@ ASKED: tuple[tuple[str, str, object], ...] = (
     ("DELETE", "exchanges/%2F/e1", None),
     ("DELETE", "exchanges/%2F/e1", None),
     ("DELETE", "connections/{connection}", None),
+    ("PUT", "policies/%2F/p1", _POLICY),
+    ("PUT", "policies/%2F/p1", _POLICY),
+    ("GET", "policies", None),
+    ("GET", "policies/%2F", None),
+    ("GET", "policies/%2F/p1", None),
+    ("GET", "policies/%2F/none", None),
+    ("PUT", "policies/%2F/p2", {"pattern": "a"}),
+    ("PUT", "policies/%2F/p2", _POLICY | {"pattern": "("}),
+    ("PUT", "policies/%2F/p2", _POLICY | {"definition": {"nothing": 1}}),
+    ("PUT", "policies/%2F/p2", _POLICY | {"definition": {"max-length": -1}}),
+    ("PUT", "policies/%2F/p2", _POLICY | {"definition": {}}),
+    ("PUT", "policies/%2F/p2", _POLICY | {"priority": "x"}),
+    ("PUT", "policies/%2F/p2", _POLICY | {"apply-to": "x"}),
+    ("PUT", "policies/none/p2", _POLICY),
+    ("DELETE", "policies/%2F/p1", None),
+    ("DELETE", "policies/%2F/p1", None),
+    ("PUT", "operator-policies/%2F/o1", _POLICY),
+    ("GET", "operator-policies", None),
+    ("GET", "operator-policies/%2F", None),
+    ("GET", "operator-policies/%2F/o1", None),
+    ("PUT", "operator-policies/%2F/o2", _POLICY | {"definition": {"overflow": "drop-head"}}),
+    ("DELETE", "operator-policies/%2F/o1", None),
+    ("DELETE", "operator-policies/%2F/o1", None),
+    ("GET", "parameters/shovel", None),
 )  # fmt: skip
 
 

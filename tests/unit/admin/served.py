@@ -52,7 +52,9 @@ from fedq.node.views.storage_types import CopyOverview
 from fedq.shell.turn_times import TurnTimes
 from fedq.wiring.cluster_map.map import ClusterMap
 from fedq.wiring.cluster_map.operations import Operation, encode_command
+from fedq.wiring.cluster_map.operations_policies import Policy
 from fedq.wiring.cluster_map.operations_tracing import StartTrace, Trace
+from fedq.wiring.cluster_map.policy_book import PolicyBook
 from fedq.wiring.cluster_map.state import Binding, Exchange, Grant, GrantKey
 from fedq.wiring.cluster_map.tracing import refuse_trace
 
@@ -324,6 +326,14 @@ class SharedMap:
 
     def limits(self) -> Sequence[LimitsOverview]:
         return limits_of(self.map)
+
+    def policies(self, operator: bool) -> Sequence[tuple[QueueKey, Policy]]:
+        table = self.map.operator_policies if operator else self.map.policies
+        return sorted(table.items(), key=lambda item: item[0])
+
+    def policies_of_exchanges(self, keys: Sequence[QueueKey]) -> Sequence[str]:
+        book = PolicyBook(self.map)
+        return [book.of_exchange(key).policy for key in keys]
 
     def users(self) -> Sequence[str]:
         return sorted(self.map.users)

@@ -54,7 +54,10 @@ def test_with_passwords_it_is_taken_and_what_is_left_out_is_said() -> None:
         *[m.ExchangeDeclare] * 3, *[m.QueueDeclare] * 4, m.ExchangeBind, *[m.QueueBind] * 2,
     ]  # fmt: skip
     told = sorted(each.partition(":")[0].partition(" ")[0] for each in plan.differs)
-    assert told == ["global", "policy", "topic", "user"]
+    assert told == ["global", "topic", "user"]
+    assert [(each.vhost, each.name, each.definition) for each in plan.policies] == [
+        ("shop", "ttl", '{"message-ttl":1000}')
+    ]
 
 
 def test_a_virtual_hosts_export_goes_into_another_one() -> None:
@@ -115,6 +118,42 @@ def test_what_is_wrong_is_said(said: dict[str, Any], text: str) -> None:
     assert text in plan.wrong[0]
 
 
+POLICY = {"vhost": "here", "name": "p", "pattern": "^a", "definition": {"max-length": 3}}
+OPERATORS = {"vhost": "here", "component": "operator_policy", "name": "o"}
+
+
+@pytest.mark.parametrize(
+    ("said", "text"),
+    [
+        ({"policies": [POLICY | {"pattern": "("}]}, "pattern should be regular expression"),
+        ({"policies": [POLICY | {"definition": {"max-length": -1}}]}, "not a valid maximum length"),
+        ({"policies": [POLICY | {"definition": {}}]}, "no policy provided"),
+        ({"policies": [POLICY | {"priority": "1"}]}, "priority should be a number"),
+        ({"policies": [POLICY | {"vhost": "none"}]}, "there is no vhost 'none'"),
+        ({"policies": [POLICY | {"name": ""}]}, "name is empty"),
+        ({"parameters": [OPERATORS | {"value": 3}]}, "its value is no table"),
+        ({"parameters": [OPERATORS | {"value": {"pattern": "a"}}]}, "should be a JSON object"),
+    ],
+)
+def test_policies_that_are_wrong_are_said(said: dict[str, Any], text: str) -> None:
+    plan = planned(**said)
+    assert len(plan.wrong) == 1, plan.wrong
+    assert text in plan.wrong[0]
+
+
+def test_of_a_policy_what_fedq_has_not_is_left_out_and_told() -> None:
+    mixed = POLICY | {"definition": {"ha-mode": "all", "max-length": 3}}
+    mirrored = POLICY | {"name": "m", "definition": {"ha-mode": "all"}}
+    value = {"pattern": "", "definition": {"expires": 9}, "priority": 4, "apply-to": "queues"}
+    plan = planned(policies=[mixed, mirrored], parameters=[OPERATORS | {"value": value}])
+    assert not plan.wrong
+    assert [(each.name, each.operator, each.definition) for each in plan.policies] == [
+        ("o", True, '{"expires":9}'), ("p", False, '{"max-length":3}'),
+    ]  # fmt: skip
+    assert all("ha-mode" in each and "left out" in each for each in plan.differs)
+    assert len(plan.differs) == 2
+
+
 def test_a_file_that_is_all_wrong_is_not_read_to_its_end() -> None:
     plan = planned(queues=[7] * 100_000)
     assert len(plan.wrong) == 1_001
@@ -144,7 +183,7 @@ def test_a_file_for_one_virtual_host_brings_no_users() -> None:
 
 
 def test_what_fedq_has_not_is_told_and_left_out() -> None:
-    found = planned(operator_policies=[{}], policies=[{"name": "p", "vhost": "/"}], bindings=[])
+    found = planned(operator_policies=[{}], topic_permissions=[{"user": "p"}], bindings=[])
     assert len(found.differs) == 2
     assert not found.wrong
     told = planned(vhosts=[{"name": "/", "description": "all"}, {"name": "here"}]).differs

@@ -14,9 +14,9 @@ from fedq import __version__
 from fedq.admin.rows import arguments_of, exchange_row
 from fedq.admin.topology import binding_message, exchange_message
 from fedq.core.ids import QueueKey
-from fedq.http.api import gathering, shapes
+from fedq.http.api import gathering, policies, shapes
 from fedq.http.api.call import Call
-from fedq.http.api.definitions.plan import OWN_HASHES
+from fedq.http.api.definitions.plan import OPERATOR_POLICY, OWN_HASHES
 from fedq.http.api.reading import API_VERSION
 from fedq.http.api.slices import slices, wanted
 from fedq.http.bounds import HTTP_ROWS_AT_ONCE
@@ -46,17 +46,32 @@ async def export_all(call: Call) -> Answer:
         "vhosts": [{"name": name} for name in await call.node.look(access.vhosts)],
         "permissions": await gathering.permissions(call),
         "topic_permissions": [],
-        "parameters": of_vhosts,
+        "parameters": [*of_vhosts, *await _operator_policies(call, None)],
         "global_parameters": [{"name": "cluster_name", "value": "fedq"}],
-        "policies": [],
+        "policies": await policies.rows(call, None, False),
     }
     return Answer(parts=_written(call, None, head))
 
 
 async def export_vhost(call: Call) -> Answer:
     """The definitions of one virtual host, which may be imported into another one."""
-    head = {**_LABELS, "parameters": [], "policies": []}
+    head = {
+        **_LABELS,
+        "parameters": await _operator_policies(call, call.vhost),
+        "policies": await policies.rows(call, call.vhost, False),
+    }
     return Answer(parts=_written(call, call.vhost, head))
+
+
+async def _operator_policies(call: Call, vhost: str | None) -> list[Row]:
+    """Policies of operators, which RabbitMQ's files have among the parameters."""
+    return [
+        {
+            "vhost": row.pop("vhost"), "component": OPERATOR_POLICY, "name": row.pop("name"),
+            "value": row,
+        }
+        for row in await policies.rows(call, vhost, True)
+    ]  # fmt: skip
 
 
 async def _users(call: Call) -> list[Row]:

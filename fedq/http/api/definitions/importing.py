@@ -102,6 +102,9 @@ async def _carry_out(call: Call, plan: Plan) -> None:
     for name in plan.vhosts:
         request = pb.AddVhostRequest(name=name)
         await call.change(partial(access.add_vhost, request, CHANGE_S))
+    # Before queues are declared, so that these begin with them.
+    for policy in plan.policies:
+        await call.change(partial(access.change, policy, CHANGE_S))
     # As whoever asks is now: the file may give that user another password.
     for vhost, requests in plan.topology().items():
         await _declare(call, vhost, requests)

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
+from fedq.admin.policy_rows import wanted_of
 from fedq.amqp import method_types as m
 from fedq.amqp.client_side import CHANNEL
 from fedq.amqp.methods import encode_method
@@ -19,7 +20,9 @@ from fedq.core.ids import QueueKey
 from fedq.http.serving.exchange import Row
 from fedq.wiring.cluster_map.access import refuse_pattern
 from fedq.wiring.cluster_map.operations_access import USER_LIMITS, VHOST_LIMITS
+from fedq.wiring.cluster_map.operations_policies import PutPolicy
 from fedq.wiring.cluster_map.passwords import is_record, refuse_password
+from fedq.wiring.cluster_map.policy_definitions import is_known
 from fedq.wiring.cluster_map.queue_arguments import (
     arguments_differ,
     refuse_contradiction,
@@ -32,6 +35,8 @@ from fedq.wiring.routing.exchange_kinds import EXCHANGE_TYPES
 
 #: What fedq's own exports call the form in which it keeps passwords.
 OWN_HASHES: Final = "fedq_scrypt"
+#: The component of parameters that are policies of operators.
+OPERATOR_POLICY: Final = "operator_policy"
 _LISTS: Final = (
     "vhosts", "users", "permissions", "parameters", "queues", "exchanges", "bindings",
     "topic_permissions", "policies", "global_parameters",
@@ -88,6 +93,7 @@ class Plan:
     users: list[UserWanted] = field(default_factory=list)
     permissions: list[Permission] = field(default_factory=list)
     limits: dict[str, dict[str, int]] = field(default_factory=dict)
+    policies: list[PutPolicy] = field(default_factory=list)
     exchanges: dict[QueueKey, m.ExchangeDeclare] = field(default_factory=dict)
     queues: dict[QueueKey, m.QueueDeclare] = field(default_factory=dict)
     bindings: list[tuple[str, m.QueueBind | m.ExchangeBind]] = field(default_factory=list)
@@ -165,7 +171,7 @@ class _Planner:
         await self._each("exchanges", self._add_exchange)
         await self._each("queues", self._add_queue)
         await self._each("bindings", self._add_binding)
-        await self._each("policies", self._leave_policy)
+        await self._each("policies", self._add_policy)
         await self._each("topic_permissions", self._leave_topic_permission)
         await self._each("global_parameters", self._leave_global_parameter)
 
@@ -195,13 +201,6 @@ class _Planner:
             self.plan.differs.append(sentence)
 
     # --- what fedq has not ------------------------------------------------------------------------
-
-    def _leave_policy(self, row: Row) -> None:
-        name, where = _shown(row.get("name")), _shown(row.get("vhost", self._vhost))
-        self._differs(
-            f"policy {name} in vhost {where}: fedq has no policies; declare the queues with what "
-            "it says"
-        )
 
     def _leave_topic_permission(self, row: Row) -> None:
         self._differs(
@@ -280,10 +279,35 @@ class _Planner:
         component, name = row.get("component"), row.get("name")
         if component == "vhost-limits":
             self.plan.limits[self._place(row)] = _limits(row.get("value"), VHOST_LIMITS)
+        elif component == OPERATOR_POLICY:
+            value = row.get("value")
+            if not isinstance(value, dict):
+                raise _Wrong("its value is no table")
+            self._plan_policy(self._place(row), _name(row, "name"), True, value)
         else:
             self._differs(
                 f"parameter {_shown(name)} of {_shown(component)}: fedq has no such thing"
             )
+
+    def _add_policy(self, row: Row) -> None:
+        self._plan_policy(self._place(row), _name(row, "name"), False, row)
+
+    def _plan_policy(self, vhost: str, name: str, operator: bool, row: Row) -> None:
+        """Plans a policy without what fedq has not; one that says nothing else is left out."""
+        what = f"{'operator policy' if operator else 'policy'} {name!r} in vhost {vhost!r}"
+        definition = row.get("definition")
+        if isinstance(definition, dict) and definition:
+            kept = {each: definition[each] for each in definition if is_known(each, operator)}
+            left_out = [each for each in definition if each not in kept]
+            if left_out:
+                self._differs(f"{what}: fedq has no {', '.join(left_out)!r:.60}; it is left out")
+            if not kept:
+                return
+            row = {**row, "definition": kept}
+        wanted = wanted_of(QueueKey(vhost, name), operator, row)
+        if isinstance(wanted, str):
+            raise _Wrong(wanted)
+        self.plan.policies.append(wanted)
 
     # --- topology ---------------------------------------------------------------------------------
 

@@ -59,6 +59,7 @@ from fedq.wiring.cluster_map.operations_members import (
     Speaks,
 )
 from fedq.wiring.cluster_map.operations_moves import DrainNode, MoveFragment, UndrainNode
+from fedq.wiring.cluster_map.operations_policies import DropPolicy, Policy, PutPolicy
 from fedq.wiring.cluster_map.operations_tracing import SetFirehose, StartTrace, StopTrace, Trace
 from fedq.wiring.cluster_map.passwords import make_record
 from fedq.wiring.cluster_map.snapshot import Remembered, decode, encode
@@ -210,6 +211,16 @@ OPERATIONS_V13: Final[list[Operation]] = [
 ]
 
 
+#: And with version 15: policies.
+OPERATIONS_POLICIES: Final[list[Operation]] = [
+    PutPolicy("/", "short", False, "^a|b$", "queues", -(2**59), '{"max-length":10}'),
+    PutPolicy(INVOICES.vhost, 'the "new" one', True, "", "all", 7, '{"expires":1,"max-length":2}'),
+    PutPolicy("/", "ü", False, "ü\\.", "exchanges", 0, '{"alternate-exchange":"amq.fanout"}'),
+    DropPolicy("/", "short", False),
+    DropPolicy(INVOICES.vhost, 'the "new" one', True),
+]
+
+
 def tables(state: MapState) -> dict[str, object]:
     """All of a map, in the order in which it is kept."""
     return {
@@ -260,6 +271,25 @@ def test_the_golden_snapshot_with_a_roster_still_reads_and_is_still_written_alik
     read, _ = decode(golden, limits.MAP_OBJECTS_MAX)
     assert tables(read) == tables(state)
     assert encode(state, remembered) == golden
+
+
+def test_the_golden_snapshot_with_policies_still_reads_and_is_still_written_alike() -> None:
+    golden = (GOLDEN / "map-v15-policies.snapshot").read_bytes()
+    state, remembered = all_there_is()
+    add_policies(state)
+    read, _ = decode(golden, limits.MAP_OBJECTS_MAX)
+    assert tables(read) == tables(state)
+    assert encode(state, remembered) == golden
+
+
+def add_policies(state: MapState) -> None:
+    state.cluster_version = 15
+    state.policies = {
+        QueueKey("/", "short"): Policy("^a|b$", "queues", -(2**59), '{"max-length":10}', 5),
+        INVOICES: Policy("", "all", 0, '{"overflow":"reject-publish"}', 1),
+    }
+    state.operator_policies = {QueueKey("/", "ü"): Policy("ü", "all", 7, '{"expires":1}', 2)}
+    state.refusing = {INVOICES.vhost: None}
 
 
 def add_roster(state: MapState) -> None:
@@ -322,9 +352,16 @@ def test_what_came_with_the_roster_still_reads_and_is_still_written_alike() -> N
     assert command.operations == tuple(OPERATIONS_V13)
 
 
+def test_what_came_with_policies_still_reads_and_is_still_written_alike() -> None:
+    golden = lines("map-v15-policies.operations")
+    assert [encode_operation(operation) for operation in OPERATIONS_POLICIES] == golden
+    command = decode_command(command_of("a request", golden))
+    assert command.operations == tuple(OPERATIONS_POLICIES)
+
+
 def test_the_golden_operations_are_of_every_kind() -> None:
     later = (*OPERATIONS_V11, *OPERATIONS_V12, *OPERATIONS_MOVES, *OPERATIONS_V13)
-    written = [*OPERATIONS, *later]
+    written = [*OPERATIONS, *later, *OPERATIONS_POLICIES]
     assert {type(operation) for operation in written} == {*get_args(Operation)}
 
 
