@@ -12,6 +12,7 @@ from fedq.admin.bounds import FRAGMENTS_PER_TURN
 from fedq.admin.local_answers import connection_limit, local_connections, local_fragments
 from fedq.admin.members import OtherMembers
 from fedq.admin.merge import LocalAnswer, QueueMerger, read_answer
+from fedq.admin.notes import find_notes
 from fedq.admin.paging import select, vhost_of
 from fedq.admin.problems import find_problems, names, stale_sentence
 from fedq.admin.refusal import invalid, not_found, unavailable
@@ -60,6 +61,7 @@ class ClusterAnswers:
             fragments_unavailable=cluster.fragments_unavailable,
             fragments_short=cluster.fragments_short,
             problems=find_problems(node, cluster, members),
+            notes=find_notes(cluster),
             awaited=map(messages.awaited, cluster.awaited),
             moves=cluster.moves,
         )

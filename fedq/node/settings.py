@@ -63,6 +63,8 @@ class NodeSettings:
     backup_stall_ms: int = 1_500
     #: How long a lost copy may come back before another node takes its place.
     replace_backup_ms: int = 5_000
+    #: How long a voter may be down before an observer votes in its place; 0: for ever.
+    replace_voter_ms: int = 300_000
     #: How long a fragment that nobody has in memory waits for copies in sync that are not back.
     revive_wait_ms: int = 5_000
     #: How long a clean stop waits for copies of what only this node has, and to hand over.

@@ -50,6 +50,7 @@ def node_settings(
         suspect_ms=timing.suspect_ms,
         backup_stall_ms=timing.backup_stall_ms,
         replace_backup_ms=timing.replace_backup_ms,
+        replace_voter_ms=timing.replace_voter_ms,
         revive_wait_ms=timing.revive_wait_ms,
         stop_wait_ms=timing.stop_wait_ms,
         fragment_threshold=config.fragment_threshold,

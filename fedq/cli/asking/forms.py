@@ -150,6 +150,7 @@ def status_form(status: pb.ClusterStatusReply) -> Form:
         "fragments_short": status.fragments_short,
         "moves": status.moves,
         "problems": list(status.problems),
+        "notes": list(status.notes),
         "awaited": [
             {
                 "nodes": list(awaited.nodes),

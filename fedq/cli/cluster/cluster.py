@@ -113,6 +113,8 @@ def _show_status(form: Form, is_json: bool) -> None:
             screen.print(line)
     if form["moves"]:
         screen.print(f"fragments that are to be led by another node: {form['moves']}")
+    for note in form["notes"]:
+        screen.print(note)
     for problem in form["problems"]:
         screen.print(f"! {problem}", style="red")
     if not form["problems"]:

@@ -135,6 +135,7 @@ class _Timing(_Section):
     suspect_ms: _Milliseconds = _TIMING.suspect_ms
     backup_stall_ms: _Milliseconds = _TIMING.backup_stall_ms
     replace_backup_ms: _Milliseconds = _TIMING.replace_backup_ms
+    replace_voter_ms: _Patience = _TIMING.replace_voter_ms
     revive_wait_ms: _Patience = _TIMING.revive_wait_ms
     stop_wait_ms: _Milliseconds = _TIMING.stop_wait_ms
     loop_hang_ms: _Patience = _TIMING.loop_hang_ms

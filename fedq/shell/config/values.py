@@ -97,6 +97,7 @@ class Timing:
     suspect_ms: int = 1_800
     backup_stall_ms: int = 1_500
     replace_backup_ms: int = 5_000
+    replace_voter_ms: int = 300_000
     revive_wait_ms: int = 5_000
     stop_wait_ms: int = 10_000
     #: How long the event loop may stand still before the process ends; 0: for ever.

@@ -36,6 +36,7 @@ from fedq.wiring.cluster_map.operations_members import (
     ForgetNode,
     NameVoters,
     PromoteNode,
+    ReplaceVoter,
     Speaks,
 )
 from fedq.wiring.cluster_map.processes import forget_process
@@ -61,7 +62,7 @@ def apply(state: MapState, operation: MemberOperation) -> Ok | Refused:
             return _new_era(state)
         case Speaks():
             return releases.apply(state, operation)
-        case NameVoters() | AdmitNode() | PromoteNode() | ForgetNode():
+        case NameVoters() | AdmitNode() | PromoteNode() | ForgetNode() | ReplaceVoter():
             return roster.apply(state, operation)
         case _:
             assert_never(operation)

@@ -64,7 +64,21 @@ class ForgetNode:
     incarnation: int
 
 
-RosterOperation: TypeAlias = NameVoters | AdmitNode | PromoteNode | ForgetNode
+@dataclass(frozen=True, slots=True)
+class ReplaceVoter:
+    """An observer is to vote in the place of a node that is down, which observes from now on.
+
+    `incarnation` and `by_incarnation`: the newest process of each, as the leader saw it; 0: the
+    voter never came up. Not proposed before the cluster speaks `versions.VOTERS_REPLACED`.
+    """
+
+    node: NodeId
+    incarnation: int
+    by: NodeId
+    by_incarnation: int
+
+
+RosterOperation: TypeAlias = NameVoters | AdmitNode | PromoteNode | ForgetNode | ReplaceVoter
 
 
 def voters_with_addresses(value: object) -> tuple[tuple[str, str], ...]:
@@ -91,4 +105,8 @@ MEMBER_FORMS: Final[dict[str, tuple[Callable[..., Speaks | RosterOperation], dic
     "admit_node": (AdmitNode, {"node": name, "peer_address": name, "directory": name}),
     "promote_node": (PromoteNode, {"node": name}),
     "forget_node": (ForgetNode, {"node": name, "incarnation": count}),
+    "replace_voter": (
+        ReplaceVoter,
+        {"node": name, "incarnation": count, "by": name, "by_incarnation": number},
+    ),
 }

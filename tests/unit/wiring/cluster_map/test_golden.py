@@ -56,6 +56,7 @@ from fedq.wiring.cluster_map.operations_members import (
     ForgetNode,
     NameVoters,
     PromoteNode,
+    ReplaceVoter,
     Speaks,
 )
 from fedq.wiring.cluster_map.operations_moves import DrainNode, MoveFragment, UndrainNode
@@ -209,6 +210,12 @@ OPERATIONS_V13: Final[list[Operation]] = [
     ForgetNode(NodeId("east"), 0),
 ]
 
+#: And with version 15: voters that are replaced.
+OPERATIONS_VOTERS: Final[list[Operation]] = [
+    ReplaceVoter(SOUTH, 7, NodeId("east"), 2),
+    ReplaceVoter(NORTH, 0, NodeId("east"), 2**40),
+]
+
 
 def tables(state: MapState) -> dict[str, object]:
     """All of a map, in the order in which it is kept."""
@@ -322,9 +329,16 @@ def test_what_came_with_the_roster_still_reads_and_is_still_written_alike() -> N
     assert command.operations == tuple(OPERATIONS_V13)
 
 
+def test_what_came_with_replaced_voters_still_reads_and_is_still_written_alike() -> None:
+    golden = lines("map-v15-voters.operations")
+    assert [encode_operation(operation) for operation in OPERATIONS_VOTERS] == golden
+    command = decode_command(command_of("a request", golden))
+    assert command.operations == tuple(OPERATIONS_VOTERS)
+
+
 def test_the_golden_operations_are_of_every_kind() -> None:
     later = (*OPERATIONS_V11, *OPERATIONS_V12, *OPERATIONS_MOVES, *OPERATIONS_V13)
-    written = [*OPERATIONS, *later]
+    written = [*OPERATIONS, *later, *OPERATIONS_VOTERS]
     assert {type(operation) for operation in written} == {*get_args(Operation)}
 
 

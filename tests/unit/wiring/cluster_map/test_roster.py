@@ -6,7 +6,7 @@ import pytest
 
 from fedq.core.ids import Incarnation, NodeId
 from fedq.core.limits import FORGOTTEN_MAX, NODES_MAX, VOTERS_MAX
-from fedq.core.versions import MEMBERSHIP, NEWEST
+from fedq.core.versions import MEMBERSHIP, NEWEST, VOTERS_REPLACED
 from fedq.wiring.cluster_map.map import ClusterMap
 from fedq.wiring.cluster_map.operations import ClaimName
 from fedq.wiring.cluster_map.operations_members import (
@@ -14,6 +14,7 @@ from fedq.wiring.cluster_map.operations_members import (
     ForgetNode,
     NameVoters,
     PromoteNode,
+    ReplaceVoter,
     Speaks,
 )
 from fedq.wiring.cluster_map.state import MemberChanged, Place, RosterChanged
@@ -186,6 +187,73 @@ def test_an_observer_takes_the_place_of_a_voter_that_is_forgotten() -> None:
     wired.ok(up("f", 3))
     assert wired.ok(PromoteNode(NodeId("f"))) == 1
     assert wired.map.wanted_voters == names("adefg")
+
+
+def replacing(gone: str, by: str, incarnation: int = 1, by_incarnation: int = 1) -> ReplaceVoter:
+    return ReplaceVoter(NodeId(gone), incarnation, NodeId(by), by_incarnation)
+
+
+def test_an_observer_votes_in_the_place_of_a_voter_that_is_down_and_observes_then() -> None:
+    wired = grown("abcde", "f")
+    wired.ok(down("b"))
+    assert wired.ok(replacing("b", "f")) == 1
+    assert wired.last.changes == [RosterChanged("roster", NodeId(node)) for node in "bf"]
+    assert wired.map.wanted_voters == names("acdef")
+    # It comes back on its own directory, and observes.
+    wired.ok(up("b", 2))
+    assert not wired.map.roster[NodeId("b")].votes
+    assert "no voter" in wired.refused(replacing("b", "f", 2))[1]
+
+
+def test_a_voter_is_replaced_once_the_log_has_done_what_was_wanted_before() -> None:
+    wired = grown("abcde", "fgh")
+    for node in "bc":
+        wired.ok(down(node))
+    wired.ok(replacing("b", "f"))
+    assert "under way" in wired.refused(replacing("c", "g"))[1]
+    wired.map.take_voters(names("acde"))
+    assert "under way" in wired.refused(replacing("c", "g"))[1]
+    # Who was to vote, and is lost before the log counts it, is replaced at once.
+    wired.ok(down("f"))
+    assert wired.ok(replacing("f", "h")) == 1
+    wired.map.take_voters(names("acdeh"))
+    assert wired.ok(replacing("c", "g")) == 1
+    assert wired.map.wanted_voters == names("adegh")
+
+
+def test_the_log_need_not_have_named_anybody_before_a_voter_is_replaced() -> None:
+    wired = grown("abcde", "fg")
+    wired.map.take_voters(())
+    for node in "bc":
+        wired.ok(down(node))
+    assert wired.ok(replacing("b", "f")) == 1
+    assert "under way" in wired.refused(replacing("c", "g"))[1]
+
+
+def test_what_would_not_be_safer_replaces_no_voter() -> None:
+    wired = grown("abcde", "fg")
+    assert "has come back" in wired.refused(replacing("b", "f"))[1]
+    wired.ok(down("b"))
+    assert "has come back" in wired.refused(replacing("b", "f", incarnation=2))[1]
+    assert "a voter already" in wired.refused(replacing("b", "a"))[1]
+    assert "no node 'x'" in wired.refused(replacing("b", "x"))[1]
+    assert "not up as it was" in wired.refused(replacing("b", "f", by_incarnation=2))[1]
+    wired.ok(down("f"))
+    assert "not up as it was" in wired.refused(replacing("b", "f"))[1]
+    for node in "cd":
+        wired.ok(down(node))
+    # With it three of five would be up; and with two only, nobody is to decide anything.
+    wired.ok(down("e"))
+    assert "a majority of those who would vote" in wired.refused(replacing("b", "g"))[1]
+    wired.ok(up("e", 2))
+    assert wired.ok(replacing("b", "g")) == 1
+
+
+def test_nobody_is_replaced_before_all_nodes_know_what_that_is() -> None:
+    wired = grown("abcde", "f")
+    wired.ok(down("b"))
+    wired.map.cluster_version = VOTERS_REPLACED - 1
+    assert f"from version {VOTERS_REPLACED} on" in wired.refused(replacing("b", "f"))[1]
 
 
 def test_who_was_forgotten_comes_back_as_a_new_node_alone() -> None:

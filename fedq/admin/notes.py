@@ -1,0 +1,36 @@
+"""What is worth knowing of a cluster with which nothing is wrong: one sentence for each thing.
+
+Inputs: the cluster as the asked node's map has it. Output: sentences, in a fixed order. None of
+them makes `fedq cluster status` end with exit code 4.
+"""
+
+from collections.abc import Iterable
+
+from fedq.admin.problems import names
+from fedq.node.views.overview_types import ClusterOverview, MemberRole, MemberState
+
+
+def find_notes(cluster: ClusterOverview) -> list[str]:
+    """Sentences about the cluster as the asked node sees it."""
+    return [*_of_the_voters(cluster)]
+
+
+def _of_the_voters(cluster: ClusterOverview) -> Iterable[str]:
+    voters = [member for member in cluster.members if member.role is MemberRole.VOTER]
+    away = [member.node for member in voters if member.state is not MemberState.UP]
+    count = len(voters)
+    if count and count % 2 == 0:
+        yield (
+            f"{count} nodes vote, which is no safer than {count - 1}: {count // 2 + 1} of them "
+            f"must be up, and no more than {(count - 1) // 2} may be lost"
+        )
+    observers = [
+        member.node for member in cluster.members
+        if member.role is MemberRole.OBSERVER and member.state is MemberState.UP
+        and member.drained is None
+    ]  # fmt: skip
+    if away and observers:
+        yield (
+            f"{names(away)} would vote and {'is' if len(away) == 1 else 'are'} not up: after "
+            f"`timing.replace_voter_ms` {names(observers)} may vote instead, one at a time"
+        )
