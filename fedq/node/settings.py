@@ -39,6 +39,8 @@ class NodeSettings:
     #: Log2 of how slow the passwords of these are to verify: see
     #: `fedq.wiring.cluster_map.passwords`.
     password_cost: int = COST
+    #: The random id of the data directory.
+    directory: str = ""
     #: This start's own random id, and the wall clock when it began: no two processes of a node have
     #: the same, even if their numbers are (docs/adr/0031-who-a-process-is.md).
     start: str = ""

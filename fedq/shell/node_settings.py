@@ -30,6 +30,7 @@ def node_settings(
     return NodeSettings(
         node=config.node,
         incarnation=identity.incarnation,
+        directory=identity.directory,
         start=identity.start,
         started_ms=identity.started_ms,
         past=identity.past,

@@ -90,6 +90,7 @@ class Cluster:
                 node=name,
                 incarnation=Incarnation(start.number),
                 start=start.id,
+                directory=f"disk of {name}",
                 past=start.past,
                 vouched_since=start.vouched_since,
                 peers={

@@ -97,10 +97,43 @@ def test_a_new_node_of_a_forgotten_name_is_not_ended_by_the_log_that_tells_of_it
     forgotten(cluster, N3)
     cluster.hosts[N3].segments, cluster.hosts[N3].life = {}, 50
     decide(cluster, AdmitNode(N3, "n3:7000", "another disk"))
+    cluster.directories[N3] = "another disk"
     cluster.start("n3")
     cluster.pass_ms(1_000)
     assert cluster.node("n3").state.serving
     assert cluster.node("n1").state.map.is_up(N3, Incarnation(51))
+
+
+def test_who_was_forgotten_does_not_take_the_place_of_its_successor() -> None:
+    cluster = Cluster(3)
+    cluster.pass_ms(1_000)
+    forgotten(cluster, N3)
+    decide(cluster, AdmitNode(N3, "n3:7000", "another disk"))
+    # The old machine comes back, before its successor has come up.
+    cluster.start("n3")
+    with pytest.raises(AssertionError, match=r"another data directory.*taken out of it"):
+        cluster.pass_ms(2_000)
+    cluster.hosts[N3].node = None
+    assert N3 not in cluster.node("n1").state.map.members
+
+
+def test_nor_does_it_while_its_successor_is_stopped() -> None:
+    cluster = Cluster(3)
+    cluster.pass_ms(1_000)
+    forgotten(cluster, N3)
+    decide(cluster, AdmitNode(N3, "n3:7000", "another disk"))
+    cluster.directories[N3] = "another disk"
+    cluster.start("n3")
+    cluster.wait_for(lambda: cluster.node("n3").state.serving)
+    cluster.kill("n3")
+    cluster.wait_for(lambda: not cluster.node("n1").state.map.members[N3].up)
+    # Its number is higher than that of its successor, which it knows nothing of.
+    del cluster.directories[N3]
+    cluster.hosts[N3].life = 70
+    cluster.start("n3")
+    with pytest.raises(AssertionError, match="another data directory"):
+        cluster.pass_ms(2_000)
+    assert cluster.node("n1").state.map.members[N3].incarnation < 70
 
 
 def test_who_joins_gets_links_and_a_session_from_the_roster() -> None:

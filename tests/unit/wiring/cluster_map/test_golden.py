@@ -210,8 +210,9 @@ OPERATIONS_V13: Final[list[Operation]] = [
     ForgetNode(NodeId("east"), 0),
 ]
 
-#: And with version 15: voters that are replaced.
+#: And with version 15: voters that are replaced, and data directories that say whose they are.
 OPERATIONS_VOTERS: Final[list[Operation]] = [
+    MemberUp(SOUTH, Incarnation(8), "süd:1", "süd:2", "", "0a1b", 2**40, 7, "2c3d", True, "4e5f"),
     ReplaceVoter(SOUTH, 7, NodeId("east"), 2),
     ReplaceVoter(NORTH, 0, NodeId("east"), 2**40),
 ]

@@ -6,9 +6,9 @@ import pytest
 
 from fedq.core.ids import Incarnation, NodeId
 from fedq.core.limits import FORGOTTEN_MAX, NODES_MAX, VOTERS_MAX
-from fedq.core.versions import MEMBERSHIP, NEWEST, VOTERS_REPLACED
+from fedq.core.versions import DIRECTORIES, MEMBERSHIP, NEWEST, VOTERS_REPLACED
 from fedq.wiring.cluster_map.map import ClusterMap
-from fedq.wiring.cluster_map.operations import ClaimName
+from fedq.wiring.cluster_map.operations import ClaimName, MemberUp
 from fedq.wiring.cluster_map.operations_members import (
     AdmitNode,
     ForgetNode,
@@ -18,7 +18,8 @@ from fedq.wiring.cluster_map.operations_members import (
     Speaks,
 )
 from fedq.wiring.cluster_map.state import MemberChanged, Place, RosterChanged
-from tests.unit.wiring.maps import Wired, copies, down, queue, up
+from tests.unit.wiring.maps import Wired, copies, down, queue
+from tests.unit.wiring.maps import up as process_up
 
 
 def names(nodes: str) -> tuple[NodeId, ...]:
@@ -27,6 +28,11 @@ def names(nodes: str) -> tuple[NodeId, ...]:
 
 def admit(node: str, directory: str = "", address: str = "") -> AdmitNode:
     return AdmitNode(NodeId(node), address or f"{node}:1", directory or f"disk of {node}")
+
+
+def up(node: str, incarnation: int = 1, directory: str = "") -> MemberUp:
+    """A process on the data directory that was let in."""
+    return replace(process_up(node, incarnation), directory=directory or f"disk of {node}")
 
 
 def forget(node: str, incarnation: int = 1) -> ForgetNode:
@@ -102,7 +108,7 @@ def test_a_node_that_moves_is_looked_for_where_it_is() -> None:
     wired = grown("ab")
     moved = up("b", 2)
     assert wired.map.roster[NodeId("b")].peer_address == moved.peer_address
-    wired.ok(AdmitNode(NodeId("c"), "elsewhere:1", "disk"))
+    wired.ok(AdmitNode(NodeId("c"), "elsewhere:1", "disk of c"))
     wired.ok(up("c"))
     assert wired.map.roster[NodeId("c")].peer_address == "c:1"
     assert MemberChanged(NodeId("c")) in wired.last.changes
@@ -269,8 +275,31 @@ def test_who_was_forgotten_comes_back_as_a_new_node_alone() -> None:
     assert changes == [RosterChanged("roster", NodeId(node)) for node in "ac"]
     assert wired.ok(admit("b", "new disk")) == 1
     assert wired.map.forgotten == {}
-    assert wired.ok(up("b", 2)) == 1
+    assert wired.ok(up("b", 2, "new disk")) == 1
     assert wired.map.wanted_voters == names("abc")
+
+
+def test_who_was_let_in_comes_up_on_the_directory_that_was_let_in_alone() -> None:
+    wired = grown("ab", "c")
+    first = up("c", 2)
+    for wrong in ("", "an older disk"):
+        text = wired.refused(replace(first, directory=wrong))[1]
+        assert "node 'c' of this cluster has another data directory" in text
+    assert wired.ok(replace(first, directory="disk of c")) == 1
+    # Those with which the cluster began say which one they have, and nobody knew it before.
+    assert wired.ok(replace(up("a", 2), directory="a disk")) == 1
+    wired.ok(down("c", 2))
+    wired.ok(forget("c", 2))
+    wired.map.take_voters(names("ab"))
+    wired.ok(admit("c", "new disk"))
+    assert "another data directory" in wired.refused(replace(up("c", 9), directory="disk of c"))[1]
+    assert wired.ok(replace(up("c", 3), directory="new disk")) == 1
+
+
+def test_before_all_nodes_say_which_directory_they_have_nobody_is_held_to_it() -> None:
+    wired = grown("ab", "c")
+    wired.map.cluster_version = DIRECTORIES - 1
+    assert wired.ok(process_up("c", 2)) == 1
 
 
 def test_the_version_of_the_cluster_waits_no_longer_for_who_is_gone() -> None:
