@@ -50,6 +50,8 @@ class ClusterAnswers:
         for member in members:
             member.leads = cluster.leads.get(NodeId(member.node), 0)
             member.copies = cluster.copies.get(NodeId(member.node), 0)
+            if (staying := cluster.staying.get(NodeId(member.node))) is not None:
+                member.copies_that_stay = staying.copies
         return pb.ClusterStatusReply(
             node=node.node,
             leader=node.leader or "",
@@ -61,7 +63,7 @@ class ClusterAnswers:
             fragments_unavailable=cluster.fragments_unavailable,
             fragments_short=cluster.fragments_short,
             problems=find_problems(node, cluster, members),
-            notes=find_notes(cluster),
+            notes=find_notes(cluster, members),
             awaited=map(messages.awaited, cluster.awaited),
             moves=cluster.moves,
         )

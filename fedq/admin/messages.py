@@ -73,6 +73,7 @@ def figures(node: NodeOverview, turns: TurnTimes) -> pb.NodeFigures:
         journal_segments=node.journal_segments,
         journal_dead_bytes=node.journal_dead_bytes,
         troubles=node.troubles,
+        notes=node.notes,
         failed_logins=node.failed_logins,
         scrub=pb.Scrub(**asdict(node.scrub)),
         alarms=_alarms(node.alarms),

@@ -69,6 +69,8 @@ class NodeSettings:
     replace_voter_ms: int = 300_000
     #: How long a fragment that nobody has in memory waits for copies in sync that are not back.
     revive_wait_ms: int = 5_000
+    #: How long clients of a drained node may take to settle what they have under way.
+    drain_grace_ms: int = 10_000
     #: How long a clean stop waits for copies of what only this node has, and to hand over.
     stop_wait_ms: int = 10_000
     #: Publishes of this node to a remote fragment before it asks for a fragment of its own.

@@ -54,6 +54,7 @@ def node_settings(
         replace_voter_ms=timing.replace_voter_ms,
         revive_wait_ms=timing.revive_wait_ms,
         stop_wait_ms=timing.stop_wait_ms,
+        drain_grace_ms=timing.drain_grace_ms,
         fragment_threshold=config.fragment_threshold,
         memory_bytes_max=memory_bytes(config),
         channels_max=config.channels_max,

@@ -59,6 +59,7 @@ def member_form(member: pb.Member) -> Form:
         "clients_are_to_leave": member.drain.closes_clients,
         "leads": member.leads,
         "copies": member.copies,
+        "copies_that_stay": member.copies_that_stay,
         "figures": figures_form(member.figures) if member.HasField("figures") else None,
     }
 
@@ -235,6 +236,7 @@ def fragment_form(fragment: pb.Fragment) -> Form:
         "epoch": fragment.epoch,
         "reign": fragment.reign,
         "state": FRAGMENT_STATES.get(fragment.state, OTHER),
+        "moves_to": fragment.moves_to or None,
         "ready": fragment.ready if known else None,
         "unacknowledged": fragment.unacknowledged if known else None,
         "messages": fragment.ready + fragment.unacknowledged if known else None,

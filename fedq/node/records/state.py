@@ -108,6 +108,8 @@ class NodeState:
         #: The disk of the Raft log has owed a sync for too long: this node keeps silent.
         self.log_stalls = False
         self.stopping = False
+        #: Fragments that are not handed over for messages that are here alone (`HandingOver`).
+        self.holds_alone: dict[FragmentId, None] = {}
         #: Private queues with `x-expires`, and when each fragment's policy has something to do.
         self.expiring: dict[QueueKey, None] = {}
         self.alarms: list[tuple[int, FragmentId]] = []

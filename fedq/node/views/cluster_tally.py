@@ -5,6 +5,7 @@ What changes between two calls is counted as it was, or as it is, and no fragmen
 """
 
 from collections.abc import Iterable
+from dataclasses import replace
 
 from fedq.core.ids import FragmentId, Incarnation, NodeId
 from fedq.node.records.state import NodeState
@@ -14,7 +15,9 @@ from fedq.node.views.overview_types import (
     MemberOverview,
     MemberRole,
     MemberState,
+    Staying,
 )
+from fedq.wiring.cluster_map.state import FragmentInfo
 
 
 def members_of(state: NodeState) -> tuple[MemberOverview, ...]:
@@ -64,6 +67,7 @@ class ClusterTally:
         "_leads",
         "_short",
         "_state",
+        "_staying",
         "_unavailable",
         "_view",
     )
@@ -76,6 +80,7 @@ class ClusterTally:
         self._alone: dict[NodeId, int] = {}
         self._leads: dict[NodeId, int] = {}
         self._copies: dict[NodeId, int] = {}
+        self._staying: dict[NodeId, Staying] = {}
 
     def add(self, fragments: Iterable[FragmentId]) -> None:
         """Adds those of some fragments that are still there."""
@@ -89,6 +94,8 @@ class ClusterTally:
             for node in info.copies:
                 self._copies[node] = self._copies.get(node, 0) + 1
             replicas = known.queues[info.queue].replicas
+            if known.drained:
+                self._count_staying(info, replicas)
             hot = known.hot_copies(info)
             if info.primary not in hot:
                 self._unavailable += 1
@@ -98,6 +105,21 @@ class ClusterTally:
             if len(info.in_sync) == 1 < min(replicas, members):
                 only = next(iter(info.in_sync))
                 self._alone[only] = self._alone.get(only, 0) + 1
+
+    def _count_staying(self, info: FragmentInfo, replicas: int) -> None:
+        """Counts a backup on a drained node that no other one could have."""
+        drained, members = self._state.map.drained, self._state.map.members
+        free = [
+            node for node, member in members.items()
+            if member.up and node not in drained and node not in info.copies
+        ]  # fmt: skip
+        elsewhere = sum(node not in drained for node in info.copies)
+        if free or elsewhere >= replicas:
+            return
+        for node in info.backups:
+            if node in drained:
+                before = self._staying.get(node) or Staying(0, replicas, info.queue)
+                self._staying[node] = replace(before, copies=before.copies + 1)
 
     def found(self) -> ClusterOverview:
         """The cluster as it is, with the totals of what was added."""
@@ -112,6 +134,7 @@ class ClusterTally:
             alone=tuple(sorted(self._alone.items())),
             awaited=self._awaited.found(),
             moves=len(known.moves),
+            staying=self._staying,
             leads=self._leads,
             copies=self._copies,
         )

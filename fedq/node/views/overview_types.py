@@ -86,6 +86,8 @@ class NodeOverview:
     journal_dead_bytes: int = 0
     #: What is wrong with it that only it knows: sentences without a subject.
     troubles: tuple[str, ...] = ()
+    #: What is worth knowing of it beside that: as these.
+    notes: tuple[str, ...] = ()
     #: Since its start.
     failed_logins: int = 0
     #: Messages that lengths of exclusive queues cost them, and owners that had to leave for them.
@@ -93,6 +95,17 @@ class NodeOverview:
     slow_closed: int = 0
     scrub: ScrubOverview = ScrubOverview()
     alarms: AlarmOverview = NO_ALARM
+
+
+@dataclass(frozen=True, slots=True)
+class Staying:
+    """Copies on a drained node that no other one could have."""
+
+    copies: int
+    #: Copies that the first of these is wanted in.
+    replicas: int
+    #: The queue of the first.
+    queue: QueueKey
 
 
 class MemberRole(Enum):
@@ -142,6 +155,8 @@ class ClusterOverview:
     awaited: tuple[Awaited, ...] = ()
     #: Fragments that are to be led by another node.
     moves: int = 0
+    #: Of drained nodes: copies that no other node could have, and some of their queues.
+    staying: Mapping[NodeId, "Staying"] = field(default_factory=dict)
     #: How many fragments each node leads, and how many copies it holds, these among them.
     leads: Mapping[NodeId, int] = field(default_factory=dict)
     copies: Mapping[NodeId, int] = field(default_factory=dict)
@@ -159,6 +174,8 @@ class FragmentOverview:
     in_sync: tuple[NodeId, ...]
     epoch: Epoch
     reign: int
+    #: The node that is to lead it.
+    moves_to: NodeId | None = None
 
 
 @dataclass(frozen=True, slots=True)

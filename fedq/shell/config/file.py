@@ -138,6 +138,7 @@ class _Timing(_Section):
     replace_voter_ms: _Patience = _TIMING.replace_voter_ms
     revive_wait_ms: _Patience = _TIMING.revive_wait_ms
     stop_wait_ms: _Milliseconds = _TIMING.stop_wait_ms
+    drain_grace_ms: _Patience = _TIMING.drain_grace_ms
     loop_hang_ms: _Patience = _TIMING.loop_hang_ms
     scrub_every_ms: Annotated[int, Field(ge=100, le=1 << 40)] = _TIMING.scrub_every_ms
 

@@ -100,6 +100,7 @@ class Timing:
     replace_voter_ms: int = 300_000
     revive_wait_ms: int = 5_000
     stop_wait_ms: int = 10_000
+    drain_grace_ms: int = 10_000
     #: How long the event loop may stand still before the process ends; 0: for ever.
     loop_hang_ms: int = 30_000
     #: How long after one pass of the scrub began the next one does.

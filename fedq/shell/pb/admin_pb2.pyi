@@ -76,7 +76,7 @@ QUARANTINE_ACT_REQUEUE: QuarantineAct
 QUARANTINE_ACT_DISCARD: QuarantineAct
 
 class NodeFigures(_message.Message):
-    __slots__ = ("node", "incarnation", "zone", "version", "raft_role", "leader", "map_version", "lease_held", "stopping", "uptime_ms", "connections", "channels", "consumers", "private_queues", "memory_bytes", "journal_bytes", "journal_segments", "troubles", "failed_logins", "scrub", "journal_dead_bytes", "alarms", "turns")
+    __slots__ = ("node", "incarnation", "zone", "version", "raft_role", "leader", "map_version", "lease_held", "stopping", "uptime_ms", "connections", "channels", "consumers", "private_queues", "memory_bytes", "journal_bytes", "journal_segments", "troubles", "failed_logins", "scrub", "journal_dead_bytes", "alarms", "turns", "notes")
     NODE_FIELD_NUMBER: _ClassVar[int]
     INCARNATION_FIELD_NUMBER: _ClassVar[int]
     ZONE_FIELD_NUMBER: _ClassVar[int]
@@ -100,6 +100,7 @@ class NodeFigures(_message.Message):
     JOURNAL_DEAD_BYTES_FIELD_NUMBER: _ClassVar[int]
     ALARMS_FIELD_NUMBER: _ClassVar[int]
     TURNS_FIELD_NUMBER: _ClassVar[int]
+    NOTES_FIELD_NUMBER: _ClassVar[int]
     node: str
     incarnation: int
     zone: str
@@ -123,7 +124,8 @@ class NodeFigures(_message.Message):
     journal_dead_bytes: int
     alarms: Alarms
     turns: Turns
-    def __init__(self, node: _Optional[str] = ..., incarnation: _Optional[int] = ..., zone: _Optional[str] = ..., version: _Optional[str] = ..., raft_role: _Optional[_Union[RaftRole, str]] = ..., leader: _Optional[str] = ..., map_version: _Optional[int] = ..., lease_held: _Optional[bool] = ..., stopping: _Optional[bool] = ..., uptime_ms: _Optional[int] = ..., connections: _Optional[int] = ..., channels: _Optional[int] = ..., consumers: _Optional[int] = ..., private_queues: _Optional[int] = ..., memory_bytes: _Optional[int] = ..., journal_bytes: _Optional[int] = ..., journal_segments: _Optional[int] = ..., troubles: _Optional[_Iterable[str]] = ..., failed_logins: _Optional[int] = ..., scrub: _Optional[_Union[Scrub, _Mapping]] = ..., journal_dead_bytes: _Optional[int] = ..., alarms: _Optional[_Union[Alarms, _Mapping]] = ..., turns: _Optional[_Union[Turns, _Mapping]] = ...) -> None: ...
+    notes: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, node: _Optional[str] = ..., incarnation: _Optional[int] = ..., zone: _Optional[str] = ..., version: _Optional[str] = ..., raft_role: _Optional[_Union[RaftRole, str]] = ..., leader: _Optional[str] = ..., map_version: _Optional[int] = ..., lease_held: _Optional[bool] = ..., stopping: _Optional[bool] = ..., uptime_ms: _Optional[int] = ..., connections: _Optional[int] = ..., channels: _Optional[int] = ..., consumers: _Optional[int] = ..., private_queues: _Optional[int] = ..., memory_bytes: _Optional[int] = ..., journal_bytes: _Optional[int] = ..., journal_segments: _Optional[int] = ..., troubles: _Optional[_Iterable[str]] = ..., failed_logins: _Optional[int] = ..., scrub: _Optional[_Union[Scrub, _Mapping]] = ..., journal_dead_bytes: _Optional[int] = ..., alarms: _Optional[_Union[Alarms, _Mapping]] = ..., turns: _Optional[_Union[Turns, _Mapping]] = ..., notes: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class Turns(_message.Message):
     __slots__ = ("bounds_us", "counts", "total_us", "longest_us")
@@ -186,7 +188,7 @@ class Scrub(_message.Message):
     def __init__(self, passes: _Optional[int] = ..., last_pass_unix_ms: _Optional[int] = ..., segment: _Optional[int] = ..., pass_bytes: _Optional[int] = ..., segments_with_rot: _Optional[int] = ..., messages_mended: _Optional[int] = ..., messages_lost: _Optional[int] = ...) -> None: ...
 
 class Member(_message.Message):
-    __slots__ = ("node", "state", "incarnation", "zone", "peer_address", "amqp_address", "figures", "drain", "leads", "copies", "role")
+    __slots__ = ("node", "state", "incarnation", "zone", "peer_address", "amqp_address", "figures", "drain", "leads", "copies", "role", "copies_that_stay")
     NODE_FIELD_NUMBER: _ClassVar[int]
     STATE_FIELD_NUMBER: _ClassVar[int]
     INCARNATION_FIELD_NUMBER: _ClassVar[int]
@@ -198,6 +200,7 @@ class Member(_message.Message):
     LEADS_FIELD_NUMBER: _ClassVar[int]
     COPIES_FIELD_NUMBER: _ClassVar[int]
     ROLE_FIELD_NUMBER: _ClassVar[int]
+    COPIES_THAT_STAY_FIELD_NUMBER: _ClassVar[int]
     node: str
     state: MemberState
     incarnation: int
@@ -209,7 +212,8 @@ class Member(_message.Message):
     leads: int
     copies: int
     role: MemberRole
-    def __init__(self, node: _Optional[str] = ..., state: _Optional[_Union[MemberState, str]] = ..., incarnation: _Optional[int] = ..., zone: _Optional[str] = ..., peer_address: _Optional[str] = ..., amqp_address: _Optional[str] = ..., figures: _Optional[_Union[NodeFigures, _Mapping]] = ..., drain: _Optional[_Union[Drain, _Mapping]] = ..., leads: _Optional[int] = ..., copies: _Optional[int] = ..., role: _Optional[_Union[MemberRole, str]] = ...) -> None: ...
+    copies_that_stay: int
+    def __init__(self, node: _Optional[str] = ..., state: _Optional[_Union[MemberState, str]] = ..., incarnation: _Optional[int] = ..., zone: _Optional[str] = ..., peer_address: _Optional[str] = ..., amqp_address: _Optional[str] = ..., figures: _Optional[_Union[NodeFigures, _Mapping]] = ..., drain: _Optional[_Union[Drain, _Mapping]] = ..., leads: _Optional[int] = ..., copies: _Optional[int] = ..., role: _Optional[_Union[MemberRole, str]] = ..., copies_that_stay: _Optional[int] = ...) -> None: ...
 
 class Drain(_message.Message):
     __slots__ = ("closes_clients",)
@@ -353,7 +357,7 @@ class MembersReply(_message.Message):
     def __init__(self, members: _Optional[_Iterable[_Union[Member, _Mapping]]] = ...) -> None: ...
 
 class Fragment(_message.Message):
-    __slots__ = ("fragment", "primary", "backups", "in_sync", "epoch", "reign", "state", "ready", "unacknowledged", "bytes", "readers", "copies")
+    __slots__ = ("fragment", "primary", "backups", "in_sync", "epoch", "reign", "state", "ready", "unacknowledged", "bytes", "readers", "copies", "moves_to")
     FRAGMENT_FIELD_NUMBER: _ClassVar[int]
     PRIMARY_FIELD_NUMBER: _ClassVar[int]
     BACKUPS_FIELD_NUMBER: _ClassVar[int]
@@ -366,6 +370,7 @@ class Fragment(_message.Message):
     BYTES_FIELD_NUMBER: _ClassVar[int]
     READERS_FIELD_NUMBER: _ClassVar[int]
     COPIES_FIELD_NUMBER: _ClassVar[int]
+    MOVES_TO_FIELD_NUMBER: _ClassVar[int]
     fragment: int
     primary: str
     backups: _containers.RepeatedScalarFieldContainer[str]
@@ -378,7 +383,8 @@ class Fragment(_message.Message):
     bytes: int
     readers: _containers.RepeatedCompositeFieldContainer[NamedReader]
     copies: _containers.RepeatedCompositeFieldContainer[Copy]
-    def __init__(self, fragment: _Optional[int] = ..., primary: _Optional[str] = ..., backups: _Optional[_Iterable[str]] = ..., in_sync: _Optional[_Iterable[str]] = ..., epoch: _Optional[int] = ..., reign: _Optional[int] = ..., state: _Optional[_Union[FragmentState, str]] = ..., ready: _Optional[int] = ..., unacknowledged: _Optional[int] = ..., bytes: _Optional[int] = ..., readers: _Optional[_Iterable[_Union[NamedReader, _Mapping]]] = ..., copies: _Optional[_Iterable[_Union[Copy, _Mapping]]] = ...) -> None: ...
+    moves_to: str
+    def __init__(self, fragment: _Optional[int] = ..., primary: _Optional[str] = ..., backups: _Optional[_Iterable[str]] = ..., in_sync: _Optional[_Iterable[str]] = ..., epoch: _Optional[int] = ..., reign: _Optional[int] = ..., state: _Optional[_Union[FragmentState, str]] = ..., ready: _Optional[int] = ..., unacknowledged: _Optional[int] = ..., bytes: _Optional[int] = ..., readers: _Optional[_Iterable[_Union[NamedReader, _Mapping]]] = ..., copies: _Optional[_Iterable[_Union[Copy, _Mapping]]] = ..., moves_to: _Optional[str] = ...) -> None: ...
 
 class Copy(_message.Message):
     __slots__ = ("node", "fragment", "role", "messages", "messages_on_disk_alone", "memory_bytes", "on_disk_alone_bytes", "journal_bytes", "journal_segments", "journal_dead_bytes", "scratch_bytes", "reading_bytes", "at_hand_bytes", "age_ms", "age_ms_max", "stream", "whole", "last", "last_reign")

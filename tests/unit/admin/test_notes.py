@@ -27,18 +27,18 @@ def cluster(voters: int, down: int = 0, observers: int = 0, drained: int = 0) ->
     ],
 )
 def test_an_even_number_of_voters_is_said_to_be_no_better(voters: int, sentence: str) -> None:
-    (note,) = find_notes(cluster(voters))
+    (note,) = find_notes(cluster(voters), [])
     assert note.startswith(sentence)
 
 
 @pytest.mark.parametrize("voters", [1, 3, 5])
 def test_of_an_odd_number_nothing_is_said(voters: int) -> None:
-    assert find_notes(cluster(voters, observers=1)) == []
-    assert find_notes(cluster(voters, down=1)) == []
+    assert find_notes(cluster(voters, observers=1), []) == []
+    assert find_notes(cluster(voters, down=1), []) == []
 
 
 def test_a_voter_that_is_away_may_be_replaced_by_an_observer_that_is_not_drained() -> None:
-    (note,) = find_notes(cluster(5, down=2, observers=2, drained=1))
+    (note,) = find_notes(cluster(5, down=2, observers=2, drained=1), [])
     assert note.startswith("n1 and n2 would vote and are not up: after")
     assert "o2 may vote instead" in note
-    assert find_notes(cluster(5, down=1, observers=1, drained=1)) == []
+    assert find_notes(cluster(5, down=1, observers=1, drained=1), []) == []
