@@ -60,6 +60,8 @@ def member_form(member: pb.Member) -> Form:
         "leads": member.leads,
         "copies": member.copies,
         "copies_that_stay": member.copies_that_stay,
+        "only_copies": member.only_copies,
+        "single_copies": member.single_copies,
         "figures": figures_form(member.figures) if member.HasField("figures") else None,
     }
 
@@ -152,6 +154,7 @@ def status_form(status: pb.ClusterStatusReply) -> Form:
         "moves": status.moves,
         "problems": list(status.problems),
         "notes": list(status.notes),
+        "cluster_version": status.cluster_version,
         "awaited": [
             {
                 "nodes": list(awaited.nodes),

@@ -44,6 +44,7 @@ def members_of(state: NodeState) -> tuple[MemberOverview, ...]:
                 known.amqp_address,
                 state.map.drained.get(node),
                 role,
+                state.map.speaks.get(node, (0, 0)),
             )
         )
     return tuple(members)
@@ -65,7 +66,9 @@ class ClusterTally:
         "_awaited",
         "_copies",
         "_leads",
+        "_only",
         "_short",
+        "_single",
         "_state",
         "_staying",
         "_unavailable",
@@ -81,6 +84,8 @@ class ClusterTally:
         self._leads: dict[NodeId, int] = {}
         self._copies: dict[NodeId, int] = {}
         self._staying: dict[NodeId, Staying] = {}
+        self._only: dict[NodeId, int] = {}
+        self._single: dict[NodeId, int] = {}
 
     def add(self, fragments: Iterable[FragmentId]) -> None:
         """Adds those of some fragments that are still there."""
@@ -102,6 +107,10 @@ class ClusterTally:
                 self._awaited.add(fragment)
             elif len(hot) < min(replicas, zones):
                 self._short += 1
+            if len(hot) == 1:
+                (only,) = hot
+                counts = self._only if replicas > 1 else self._single
+                counts[only] = counts.get(only, 0) + 1
             if len(info.in_sync) == 1 < min(replicas, members):
                 only = next(iter(info.in_sync))
                 self._alone[only] = self._alone.get(only, 0) + 1
@@ -135,6 +144,9 @@ class ClusterTally:
             awaited=self._awaited.found(),
             moves=len(known.moves),
             staying=self._staying,
+            only_copies=self._only,
+            single_copies=self._single,
+            version=known.cluster_version,
             leads=self._leads,
             copies=self._copies,
         )

@@ -133,6 +133,8 @@ class MemberOverview:
     #: Whether it is drained, and if so whether its clients are to leave.
     drained: bool | None = None
     role: MemberRole = MemberRole.VOTER
+    #: What it speaks of what nodes say to each other, oldest and newest; 0: it has not said so.
+    speaks: tuple[int, int] = (0, 0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,6 +159,12 @@ class ClusterOverview:
     moves: int = 0
     #: Of drained nodes: copies that no other node could have, and some of their queues.
     staying: Mapping[NodeId, "Staying"] = field(default_factory=dict)
+    #: Fragments of which a node alone has a copy in sync and up: though more are wanted; and as no
+    #: more are.
+    only_copies: Mapping[NodeId, int] = field(default_factory=dict)
+    single_copies: Mapping[NodeId, int] = field(default_factory=dict)
+    #: What the cluster speaks of what nodes say to each other; 0: nothing yet.
+    version: int = 0
     #: How many fragments each node leads, and how many copies it holds, these among them.
     leads: Mapping[NodeId, int] = field(default_factory=dict)
     copies: Mapping[NodeId, int] = field(default_factory=dict)

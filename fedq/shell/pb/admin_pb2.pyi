@@ -76,7 +76,7 @@ QUARANTINE_ACT_REQUEUE: QuarantineAct
 QUARANTINE_ACT_DISCARD: QuarantineAct
 
 class NodeFigures(_message.Message):
-    __slots__ = ("node", "incarnation", "zone", "version", "raft_role", "leader", "map_version", "lease_held", "stopping", "uptime_ms", "connections", "channels", "consumers", "private_queues", "memory_bytes", "journal_bytes", "journal_segments", "troubles", "failed_logins", "scrub", "journal_dead_bytes", "alarms", "turns", "notes")
+    __slots__ = ("node", "incarnation", "zone", "version", "raft_role", "leader", "map_version", "lease_held", "stopping", "uptime_ms", "connections", "channels", "consumers", "private_queues", "memory_bytes", "journal_bytes", "journal_segments", "troubles", "failed_logins", "scrub", "journal_dead_bytes", "alarms", "turns", "notes", "admin_address")
     NODE_FIELD_NUMBER: _ClassVar[int]
     INCARNATION_FIELD_NUMBER: _ClassVar[int]
     ZONE_FIELD_NUMBER: _ClassVar[int]
@@ -101,6 +101,7 @@ class NodeFigures(_message.Message):
     ALARMS_FIELD_NUMBER: _ClassVar[int]
     TURNS_FIELD_NUMBER: _ClassVar[int]
     NOTES_FIELD_NUMBER: _ClassVar[int]
+    ADMIN_ADDRESS_FIELD_NUMBER: _ClassVar[int]
     node: str
     incarnation: int
     zone: str
@@ -125,7 +126,8 @@ class NodeFigures(_message.Message):
     alarms: Alarms
     turns: Turns
     notes: _containers.RepeatedScalarFieldContainer[str]
-    def __init__(self, node: _Optional[str] = ..., incarnation: _Optional[int] = ..., zone: _Optional[str] = ..., version: _Optional[str] = ..., raft_role: _Optional[_Union[RaftRole, str]] = ..., leader: _Optional[str] = ..., map_version: _Optional[int] = ..., lease_held: _Optional[bool] = ..., stopping: _Optional[bool] = ..., uptime_ms: _Optional[int] = ..., connections: _Optional[int] = ..., channels: _Optional[int] = ..., consumers: _Optional[int] = ..., private_queues: _Optional[int] = ..., memory_bytes: _Optional[int] = ..., journal_bytes: _Optional[int] = ..., journal_segments: _Optional[int] = ..., troubles: _Optional[_Iterable[str]] = ..., failed_logins: _Optional[int] = ..., scrub: _Optional[_Union[Scrub, _Mapping]] = ..., journal_dead_bytes: _Optional[int] = ..., alarms: _Optional[_Union[Alarms, _Mapping]] = ..., turns: _Optional[_Union[Turns, _Mapping]] = ..., notes: _Optional[_Iterable[str]] = ...) -> None: ...
+    admin_address: str
+    def __init__(self, node: _Optional[str] = ..., incarnation: _Optional[int] = ..., zone: _Optional[str] = ..., version: _Optional[str] = ..., raft_role: _Optional[_Union[RaftRole, str]] = ..., leader: _Optional[str] = ..., map_version: _Optional[int] = ..., lease_held: _Optional[bool] = ..., stopping: _Optional[bool] = ..., uptime_ms: _Optional[int] = ..., connections: _Optional[int] = ..., channels: _Optional[int] = ..., consumers: _Optional[int] = ..., private_queues: _Optional[int] = ..., memory_bytes: _Optional[int] = ..., journal_bytes: _Optional[int] = ..., journal_segments: _Optional[int] = ..., troubles: _Optional[_Iterable[str]] = ..., failed_logins: _Optional[int] = ..., scrub: _Optional[_Union[Scrub, _Mapping]] = ..., journal_dead_bytes: _Optional[int] = ..., alarms: _Optional[_Union[Alarms, _Mapping]] = ..., turns: _Optional[_Union[Turns, _Mapping]] = ..., notes: _Optional[_Iterable[str]] = ..., admin_address: _Optional[str] = ...) -> None: ...
 
 class Turns(_message.Message):
     __slots__ = ("bounds_us", "counts", "total_us", "longest_us")
@@ -188,7 +190,7 @@ class Scrub(_message.Message):
     def __init__(self, passes: _Optional[int] = ..., last_pass_unix_ms: _Optional[int] = ..., segment: _Optional[int] = ..., pass_bytes: _Optional[int] = ..., segments_with_rot: _Optional[int] = ..., messages_mended: _Optional[int] = ..., messages_lost: _Optional[int] = ...) -> None: ...
 
 class Member(_message.Message):
-    __slots__ = ("node", "state", "incarnation", "zone", "peer_address", "amqp_address", "figures", "drain", "leads", "copies", "role", "copies_that_stay")
+    __slots__ = ("node", "state", "incarnation", "zone", "peer_address", "amqp_address", "figures", "drain", "leads", "copies", "role", "copies_that_stay", "speaks_oldest", "speaks_newest", "only_copies", "single_copies")
     NODE_FIELD_NUMBER: _ClassVar[int]
     STATE_FIELD_NUMBER: _ClassVar[int]
     INCARNATION_FIELD_NUMBER: _ClassVar[int]
@@ -201,6 +203,10 @@ class Member(_message.Message):
     COPIES_FIELD_NUMBER: _ClassVar[int]
     ROLE_FIELD_NUMBER: _ClassVar[int]
     COPIES_THAT_STAY_FIELD_NUMBER: _ClassVar[int]
+    SPEAKS_OLDEST_FIELD_NUMBER: _ClassVar[int]
+    SPEAKS_NEWEST_FIELD_NUMBER: _ClassVar[int]
+    ONLY_COPIES_FIELD_NUMBER: _ClassVar[int]
+    SINGLE_COPIES_FIELD_NUMBER: _ClassVar[int]
     node: str
     state: MemberState
     incarnation: int
@@ -213,7 +219,11 @@ class Member(_message.Message):
     copies: int
     role: MemberRole
     copies_that_stay: int
-    def __init__(self, node: _Optional[str] = ..., state: _Optional[_Union[MemberState, str]] = ..., incarnation: _Optional[int] = ..., zone: _Optional[str] = ..., peer_address: _Optional[str] = ..., amqp_address: _Optional[str] = ..., figures: _Optional[_Union[NodeFigures, _Mapping]] = ..., drain: _Optional[_Union[Drain, _Mapping]] = ..., leads: _Optional[int] = ..., copies: _Optional[int] = ..., role: _Optional[_Union[MemberRole, str]] = ..., copies_that_stay: _Optional[int] = ...) -> None: ...
+    speaks_oldest: int
+    speaks_newest: int
+    only_copies: int
+    single_copies: int
+    def __init__(self, node: _Optional[str] = ..., state: _Optional[_Union[MemberState, str]] = ..., incarnation: _Optional[int] = ..., zone: _Optional[str] = ..., peer_address: _Optional[str] = ..., amqp_address: _Optional[str] = ..., figures: _Optional[_Union[NodeFigures, _Mapping]] = ..., drain: _Optional[_Union[Drain, _Mapping]] = ..., leads: _Optional[int] = ..., copies: _Optional[int] = ..., role: _Optional[_Union[MemberRole, str]] = ..., copies_that_stay: _Optional[int] = ..., speaks_oldest: _Optional[int] = ..., speaks_newest: _Optional[int] = ..., only_copies: _Optional[int] = ..., single_copies: _Optional[int] = ...) -> None: ...
 
 class Drain(_message.Message):
     __slots__ = ("closes_clients",)
@@ -226,7 +236,7 @@ class ClusterStatusRequest(_message.Message):
     def __init__(self) -> None: ...
 
 class ClusterStatusReply(_message.Message):
-    __slots__ = ("node", "leader", "era", "map_version", "members", "queues", "fragments", "fragments_unavailable", "fragments_short", "problems", "awaited", "moves", "notes")
+    __slots__ = ("node", "leader", "era", "map_version", "members", "queues", "fragments", "fragments_unavailable", "fragments_short", "problems", "awaited", "moves", "notes", "cluster_version")
     NODE_FIELD_NUMBER: _ClassVar[int]
     LEADER_FIELD_NUMBER: _ClassVar[int]
     ERA_FIELD_NUMBER: _ClassVar[int]
@@ -240,6 +250,7 @@ class ClusterStatusReply(_message.Message):
     AWAITED_FIELD_NUMBER: _ClassVar[int]
     MOVES_FIELD_NUMBER: _ClassVar[int]
     NOTES_FIELD_NUMBER: _ClassVar[int]
+    CLUSTER_VERSION_FIELD_NUMBER: _ClassVar[int]
     node: str
     leader: str
     era: int
@@ -253,7 +264,8 @@ class ClusterStatusReply(_message.Message):
     awaited: _containers.RepeatedCompositeFieldContainer[Awaited]
     moves: int
     notes: _containers.RepeatedScalarFieldContainer[str]
-    def __init__(self, node: _Optional[str] = ..., leader: _Optional[str] = ..., era: _Optional[int] = ..., map_version: _Optional[int] = ..., members: _Optional[_Iterable[_Union[Member, _Mapping]]] = ..., queues: _Optional[int] = ..., fragments: _Optional[int] = ..., fragments_unavailable: _Optional[int] = ..., fragments_short: _Optional[int] = ..., problems: _Optional[_Iterable[str]] = ..., awaited: _Optional[_Iterable[_Union[Awaited, _Mapping]]] = ..., moves: _Optional[int] = ..., notes: _Optional[_Iterable[str]] = ...) -> None: ...
+    cluster_version: int
+    def __init__(self, node: _Optional[str] = ..., leader: _Optional[str] = ..., era: _Optional[int] = ..., map_version: _Optional[int] = ..., members: _Optional[_Iterable[_Union[Member, _Mapping]]] = ..., queues: _Optional[int] = ..., fragments: _Optional[int] = ..., fragments_unavailable: _Optional[int] = ..., fragments_short: _Optional[int] = ..., problems: _Optional[_Iterable[str]] = ..., awaited: _Optional[_Iterable[_Union[Awaited, _Mapping]]] = ..., moves: _Optional[int] = ..., notes: _Optional[_Iterable[str]] = ..., cluster_version: _Optional[int] = ...) -> None: ...
 
 class DrainNodeRequest(_message.Message):
     __slots__ = ("node", "close_clients")
@@ -264,6 +276,18 @@ class DrainNodeRequest(_message.Message):
     def __init__(self, node: _Optional[str] = ..., close_clients: _Optional[bool] = ...) -> None: ...
 
 class DrainNodeReply(_message.Message):
+    __slots__ = ("changed",)
+    CHANGED_FIELD_NUMBER: _ClassVar[int]
+    changed: bool
+    def __init__(self, changed: _Optional[bool] = ...) -> None: ...
+
+class StopNodeRequest(_message.Message):
+    __slots__ = ("node",)
+    NODE_FIELD_NUMBER: _ClassVar[int]
+    node: str
+    def __init__(self, node: _Optional[str] = ...) -> None: ...
+
+class StopNodeReply(_message.Message):
     __slots__ = ("changed",)
     CHANGED_FIELD_NUMBER: _ClassVar[int]
     changed: bool

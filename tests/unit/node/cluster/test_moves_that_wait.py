@@ -11,7 +11,7 @@ from fedq.amqp.methods import (
 from fedq.amqp.values import FieldTable
 from fedq.core.ids import FragmentId, NodeId, QueueKey
 from fedq.node.views.overview import overview
-from fedq.node.views.overview_types import Staying
+from fedq.node.views.overview_types import ClusterOverview, Staying
 from fedq.wiring.cluster_map.operations_moves import DrainNode, MoveFragment, UndrainNode
 from fedq.wiring.cluster_map.state import FragmentInfo
 from tests.unit.amqp.wire import publish as publish_bytes
@@ -86,11 +86,28 @@ def test_copies_that_no_other_node_could_have_are_said_to_stay() -> None:
     assert staying(cluster) == {}
 
 
-def staying(cluster: Cluster) -> dict[NodeId, Staying]:
-    view = overview(cluster.node("n2"))
+def test_it_is_counted_of_what_a_node_alone_has_a_copy() -> None:
+    cluster = Cluster(3, replace_backup_ms=60_000)
+    declare(cluster, 1, "single")
+    declare(cluster, 2, "twice")
+    cluster.pass_ms(500)
+    found = tallied(cluster)
+    assert (dict(found.only_copies), dict(found.single_copies)) == ({}, {NodeId("n1"): 1})
+    (backup,) = fragment(cluster, 2).backups
+    cluster.kill(backup)
+    cluster.pass_ms(1_000)
+    assert dict(tallied(cluster).only_copies) == {NodeId("n1"): 1}
+
+
+def tallied(cluster: Cluster) -> ClusterOverview:
+    view = overview(cluster.node("n1"))
     tally = view.cluster_tally()
     tally.add(view.fragment_ids())
-    return dict(tally.found().staying)
+    return tally.found()
+
+
+def staying(cluster: Cluster) -> dict[NodeId, Staying]:
+    return dict(tallied(cluster).staying)
 
 
 def test_who_cannot_be_handed_over_is_held_back_ever_more_rarely() -> None:
