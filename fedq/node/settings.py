@@ -27,6 +27,8 @@ class NodeSettings:
     #: "host:port" where clients reach this node.
     amqp_address: str
     zone: str = ""
+    #: A new cluster lets clients in once so many members have come up.
+    cluster_size: int = 1
     #: Let into a cluster that ran: who votes is in its log alone (docs/adr/0090).
     joins: bool = False
     #: With whom this node promised anything last, as its data directory has it; (): the log never

@@ -43,6 +43,7 @@ def node_settings(
         neighbours=tuple(node for node in neighbours if node not in founders),
         amqp_address=amqp_address,
         zone=config.zone,
+        cluster_size=config.cluster_size,
         users=dict(config.users),
         seed=int.from_bytes(os.urandom(32)),
         unix_offset_ms=unix_offset_ms(),

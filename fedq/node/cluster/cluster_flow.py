@@ -14,6 +14,7 @@ from fedq.core.ids import FragmentId, Incarnation, MapVersion, NodeId
 from fedq.core.peer_messages import Heartbeat, PeerFrame, ReplicaWanted
 from fedq.node.cluster.abandoned import Abandoned
 from fedq.node.cluster.awaiting import Awaiting
+from fedq.node.cluster.cluster_size import why_closed
 from fedq.node.cluster.coming_up import ComingUp
 from fedq.node.cluster.deciding import Deciding
 from fedq.node.cluster.handing_over import HandingOver
@@ -259,7 +260,8 @@ class ClusterFlow:
 
         After a stop of all nodes that is the new era: what clients find is what will stay. Before
         every live peer has said what its private queues want, publishes here would miss them.
-        Before the cluster has its first users, nobody could log in.
+        Before the cluster has its first users, nobody could log in; and a new one may wait for
+        its members (`fedq.node.cluster.cluster_size`).
         """
         state = self.state
         if state.joined or not state.map.is_up(state.me, state.settings.incarnation):
@@ -267,6 +269,8 @@ class ClusterFlow:
         if not state.map.era_is_alive() or not state.map.seeded:
             return False
         if not all(state.peers[node].introduced for node in state.live_peers()):
+            return False
+        if why_closed(state) is not None:
             return False
         state.joined = True
         state.joined_ms = state.now_ms

@@ -100,6 +100,8 @@ class NodeState:
         #: Whether this process has been up in the map: before that its map may be an old one.
         self.joined = False
         self.joined_ms = 0
+        #: Why clients are not let in yet, if it is for `cluster_size`.
+        self.closed = ""
         self.leader: NodeId | None = None
         #: The last journal chunk that is on disk, and the last that somebody waits for.
         self.synced = self.sync_asked = 0

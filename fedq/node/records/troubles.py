@@ -33,6 +33,8 @@ def notes(state: NodeState) -> Iterator[str]:
 
 def troubles(state: NodeState) -> Iterator[str]:
     """One sentence for each thing, without its subject; none: all is well."""
+    if state.closed:
+        yield f"says: {state.closed}: start the others"
     if state.disk_stalls:
         yield (
             "waits for the disk of its journal: other copies lead in its place where there are "

@@ -162,6 +162,7 @@ class _Document(_Section):
     peers: dict[_Name, _Text] = {}
     peer: _PeerListener | None = None
     join: Annotated[list[_Text], Field(min_length=1, max_length=limits.NODES_MAX)] | None = None
+    cluster_size: Annotated[int, Field(ge=1, le=limits.NODES_MAX)] = 1
     certificates: _Certificates | None = None
     admin: _AdminListener | None = _AdminListener()
     http: _HttpListener | None = None
@@ -235,6 +236,7 @@ def _convert(
         peer=_plain(document.peer),
         peer_advertised="" if document.peer is None else document.peer.advertise or "",
         join=tuple(document.join or ()),
+        cluster_size=document.cluster_size,
         certificates=_own_certificates(document.certificates, base),
         admin=_plain(document.admin),
         http=secure(document.http),
@@ -379,6 +381,12 @@ def _check_rest(config: NodeConfig) -> None:
     for user in config.users:
         if len(user.encode()) > limits.NAME_BYTES_MAX:
             raise config.error(f"users.{user}", f"is longer than {limits.NAME_BYTES_MAX} bytes")
+    if config.cluster_size > 1 and config.peer_listener is None:
+        raise config.error(
+            "cluster_size",
+            f"{config.cluster_size} members cannot come: give this node `peers`, or `peer`, so "
+            "that others reach it",
+        )
     timing = config.timing
     if timing.heartbeat_ms * 3 > timing.lease_ms:
         raise config.error("timing.lease_ms", "must be at least three times heartbeat_ms")

@@ -124,6 +124,8 @@ class NodeConfig:
     peer_advertised: str = ""
     #: Peer addresses of a cluster that runs, which this node is to join.
     join: tuple[str, ...] = ()
+    #: A new cluster lets clients in once so many members have come up.
+    cluster_size: int = 1
     certificates: CertificateFiles | None = None
     admin: Listener | None = None
     #: For the HTTP API, and for Prometheus; None: there is none.
