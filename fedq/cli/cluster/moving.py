@@ -86,7 +86,7 @@ class _Left(NamedTuple):
 
     @property
     def connections(self) -> int | None:
-        """Its clients; None: it did not answer."""
+        """How many clients it has; None: it did not answer."""
         figures = self.member.figures
         return int(figures.connections) if self.member.HasField("figures") else None
 

@@ -27,7 +27,10 @@ MaybeMember = Annotated[
 
 def _status(endpoint: Endpoint) -> pb.ClusterStatusReply:
     with asking(endpoint) as asker:
-        return asker.ask(asker.stub.ClusterStatus, pb.ClusterStatusRequest())
+        status: pb.ClusterStatusReply = asker.ask(
+            asker.stub.ClusterStatus, pb.ClusterStatusRequest()
+        )
+    return status
 
 
 @reporting

@@ -100,8 +100,6 @@ class NodeState:
         #: Whether this process has been up in the map: before that its map may be an old one.
         self.joined = False
         self.joined_ms = 0
-        #: Why clients are not let in yet, if it is for `cluster_size`.
-        self.closed = ""
         self.leader: NodeId | None = None
         #: The last journal chunk that is on disk, and the last that somebody waits for.
         self.synced = self.sync_asked = 0
@@ -110,8 +108,6 @@ class NodeState:
         #: The disk of the Raft log has owed a sync for too long: this node keeps silent.
         self.log_stalls = False
         self.stopping = False
-        #: Fragments that are not handed over for messages that are here alone (`HandingOver`).
-        self.holds_alone: dict[FragmentId, None] = {}
         #: Private queues with `x-expires`, and when each fragment's policy has something to do.
         self.expiring: dict[QueueKey, None] = {}
         self.alarms: list[tuple[int, FragmentId]] = []
@@ -175,6 +171,10 @@ class NodeState:
 
     def _begin_waiting(self) -> None:
         """Begins the lists of who waits for what, beyond a turn. Dicts keep the order."""
+        #: Why clients are not let in yet, if it is for `cluster_size`.
+        self.closed = ""
+        #: Fragments that are not handed over for messages that are here alone (`HandingOver`).
+        self.holds_alone: dict[FragmentId, None] = {}
         #: With whom the log of this node would elect; (): as the map says.
         self.electing: tuple[NodeId, ...] = self.settings.electing
         #: How often the map has said another thing of who is of the cluster, or votes.

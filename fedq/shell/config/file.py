@@ -242,11 +242,7 @@ def _convert(
         http=secure(document.http),
         metrics=secure(document.metrics),
         users={},
-        password_files=tuple(
-            base / password.password_file
-            for password in document.users.values()
-            if isinstance(password, _PasswordFile)
-        ),
+        password_files=_password_files(document, base),
         has_plain_passwords=any(
             isinstance(word, str) and word != user for user, word in document.users.items()
         ),
@@ -266,6 +262,14 @@ def _convert(
         timing=Timing(**document.timing.model_dump()),
         file=file,
         lines=lines,
+    )
+
+
+def _password_files(document: _Document, base: Path) -> tuple[Path, ...]:
+    return tuple(
+        base / password.password_file
+        for password in document.users.values()
+        if isinstance(password, _PasswordFile)
     )
 
 

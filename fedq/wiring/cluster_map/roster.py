@@ -310,7 +310,7 @@ def why_not_replaced(state: MapState, operation: ReplaceVoter) -> Refused | None
 
 
 def _counted(state: MapState) -> tuple[NodeId, ...]:
-    """Who votes by the log: as long as that named nobody, those with whom the cluster began."""
+    """The voters by the log: while that names nobody, those with whom the cluster began."""
     if state.voters:
         return state.voters
     return tuple([node for node, place in state.roster.items() if not place.directory])

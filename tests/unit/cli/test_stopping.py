@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -30,10 +31,10 @@ def servers(cluster: dict[str, HandFilled]) -> Iterator[Served]:
         yield running
 
 
-def change(cluster: dict[str, HandFilled], **figures: object) -> None:
+def change(cluster: dict[str, HandFilled], **figures: Any) -> None:
     """Changes what every node's map says of the whole."""
     for overview in cluster.values():
-        overview.cluster_overview = replace(overview.cluster_overview, **figures)  # type: ignore[arg-type]
+        overview.cluster_overview = replace(overview.cluster_overview, **figures)
 
 
 def check(servers: Served, *more: str) -> Outcome:
