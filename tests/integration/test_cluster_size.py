@@ -4,13 +4,12 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import pika  # type: ignore[import-untyped]
 import pytest
 import yaml
 
 from tests.integration.harness import Cluster
 from tests.integration.newcomers import newcomer
-from tests.integration.stock import connect
+from tests.integration.stock import connect, pika
 from tests.integration.waiting import until
 
 pytestmark = [pytest.mark.slow, pytest.mark.patience(90)]
