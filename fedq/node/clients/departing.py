@@ -34,7 +34,7 @@ class Departing:
         self._flow = flow
         #: When the last ones leave; None: nobody is to leave.
         self._until_ms: int | None = None
-        self._looked_ms = 0
+        self._looked_ms = -_LOOK_MS
         #: What they hear.
         self._text = ""
         #: Channels whose deliveries this node has stopped.
@@ -48,23 +48,26 @@ class Departing:
     def look(self) -> None:
         """Looks whether clients are to leave, and which may by now; in any turn."""
         state = self.state
-        now_ms, until_ms = state.now_ms, self._until_ms
-        if until_ms is not None and now_ms - self._looked_ms < _LOOK_MS and state.map.drained:
+        now_ms = state.now_ms
+        if now_ms - self._looked_ms < _LOOK_MS:
             return
+        self._looked_ms = now_ms
         if not state.map.drained.get(state.me, False) or not sends_away(state):
             self._call_off()
             return
         if state.chores.are_under_way(self):
             return
-        if until_ms is None:
+        if self._until_ms is None:
             grace_ms = state.settings.drain_grace_ms
             self._until_ms = now_ms + grace_ms
             state.out.story.append(
                 f"this node is drained: its clients leave, within {grace_ms / 1_000:g} s"
             )
-        self._looked_ms, self._text = now_ms, where_to_go(state)
+        self._text = where_to_go(state)
         here = [client for client in state.clients.values() if client.vhost and not client.gone]
-        if here:
+        if not here:
+            self._held = {}
+        else:
             state.chores.begin(self, Each(state.work, here, self._look_at, _LOOK_WORK))
 
     def _look_at(self, client: Client) -> None:
