@@ -12,6 +12,8 @@ from fedq.admin.bounds import FRAGMENTS_PER_TURN
 from fedq.admin.local_answers import connection_limit, local_connections, local_fragments
 from fedq.admin.members import OtherMembers
 from fedq.admin.merge import LocalAnswer, QueueMerger, read_answer
+from fedq.admin.notes import find_notes
+from fedq.admin.own_process import OwnProcess
 from fedq.admin.paging import select, vhost_of
 from fedq.admin.problems import find_problems, names, stale_sentence
 from fedq.admin.refusal import invalid, not_found, unavailable
@@ -32,9 +34,12 @@ DEFAULT_VHOST = "/"
 class ClusterAnswers:
     """What one member can say about all."""
 
-    __slots__ = ("_others", "_overview", "_turns")
+    __slots__ = ("_others", "_overview", "_process", "_turns")
 
-    def __init__(self, overview: Overview, others: OtherMembers, turns: TurnTimes) -> None:
+    def __init__(
+        self, overview: Overview, others: OtherMembers, turns: TurnTimes, process: OwnProcess
+    ) -> None:
+        self._process = process
         self._overview = overview
         self._others = others
         self._turns = turns
@@ -47,8 +52,13 @@ class ClusterAnswers:
         cluster = await self.cluster()
         node = self._overview.node()
         for member in members:
-            member.leads = cluster.leads.get(NodeId(member.node), 0)
-            member.copies = cluster.copies.get(NodeId(member.node), 0)
+            name = NodeId(member.node)
+            member.leads = cluster.leads.get(name, 0)
+            member.copies = cluster.copies.get(name, 0)
+            member.only_copies = cluster.only_copies.get(name, 0)
+            member.single_copies = cluster.single_copies.get(name, 0)
+            if (staying := cluster.staying.get(name)) is not None:
+                member.copies_that_stay = staying.copies
         return pb.ClusterStatusReply(
             node=node.node,
             leader=node.leader or "",
@@ -60,8 +70,10 @@ class ClusterAnswers:
             fragments_unavailable=cluster.fragments_unavailable,
             fragments_short=cluster.fragments_short,
             problems=find_problems(node, cluster, members),
+            notes=find_notes(cluster, members),
             awaited=map(messages.awaited, cluster.awaited),
             moves=cluster.moves,
+            cluster_version=cluster.version,
         )
 
     async def cluster(self) -> ClusterOverview:
@@ -79,7 +91,7 @@ class ClusterAnswers:
             lambda stub, timeout: stub.LocalNode(pb.LocalNodeRequest(), timeout=timeout),
             timeout_s,
         )
-        own = messages.figures(self._overview.node(), self._turns)
+        own = messages.figures(self._overview.node(), self._turns, self._process)
         figures: dict[str, pb.NodeFigures] = {own.node: own}
         for node, reply in replies.items():
             # An address may have passed to another node: its figures would be the wrong ones.

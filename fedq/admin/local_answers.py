@@ -5,6 +5,7 @@ Pure functions from an overview and a request to a reply; AdminError when the re
 
 from fedq.admin import messages
 from fedq.admin.bounds import CONNECTIONS_DEFAULT, CONNECTIONS_MAX, QUEUES_PER_PAGE_MAX
+from fedq.admin.own_process import OwnProcess
 from fedq.admin.refusal import invalid
 from fedq.core.ids import QueueKey
 from fedq.node.views.overview_types import Overview
@@ -12,9 +13,9 @@ from fedq.shell.pb import admin_pb2 as pb
 from fedq.shell.turn_times import TurnTimes
 
 
-def local_node(overview: Overview, turns: TurnTimes) -> pb.LocalNodeReply:
+def local_node(overview: Overview, turns: TurnTimes, process: OwnProcess) -> pb.LocalNodeReply:
     """The node's own figures."""
-    return pb.LocalNodeReply(figures=messages.figures(overview.node(), turns))
+    return pb.LocalNodeReply(figures=messages.figures(overview.node(), turns, process))
 
 
 def local_fragments(

@@ -95,6 +95,7 @@ class QueueMerger:
             epoch=fragment.epoch,
             reign=fragment.reign,
             copies=self._copies(fragment),
+            moves_to=fragment.moves_to or "",
         )
         if self._members.get(fragment.primary) is not MemberState.UP:
             message.state = pb.FRAGMENT_STATE_UNAVAILABLE

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import asdict
 
 from fedq import __version__
+from fedq.admin.own_process import OwnProcess
 from fedq.admin.refusal import invalid
 from fedq.core.ids import ConnectionId, Incarnation, NodeId, QueueKey
 from fedq.node.records.message_counts import MessageCounts
@@ -47,7 +48,7 @@ def text(value: str) -> str:
     return value.encode("utf-8", "backslashreplace").decode("utf-8")
 
 
-def figures(node: NodeOverview, turns: TurnTimes) -> pb.NodeFigures:
+def figures(node: NodeOverview, turns: TurnTimes, process: OwnProcess) -> pb.NodeFigures:
     """A node's own figures, and what its turns took."""
     if node.leader is None:
         role = pb.RAFT_ROLE_LOOKING
@@ -75,6 +76,8 @@ def figures(node: NodeOverview, turns: TurnTimes) -> pb.NodeFigures:
         journal_segments=node.journal_segments,
         journal_dead_bytes=node.journal_dead_bytes,
         troubles=node.troubles,
+        notes=node.notes,
+        admin_address=process.admin_address(),
         failed_logins=node.failed_logins,
         scrub=pb.Scrub(**asdict(node.scrub)),
         alarms=_alarms(node.alarms),
@@ -128,6 +131,8 @@ def member(overview: MemberOverview, says: pb.NodeFigures | None) -> pb.Member:
         figures=says,
         drain=None if overview.drained is None else pb.Drain(closes_clients=overview.drained),
         role=_MEMBER_ROLES[overview.role],
+        speaks_oldest=overview.speaks[0],
+        speaks_newest=overview.speaks[1],
     )
 
 

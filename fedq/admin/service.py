@@ -25,6 +25,7 @@ from fedq.admin.cluster_answers import ClusterAnswers
 from fedq.admin.local_answers import local_connections, local_fragments, local_node
 from fedq.admin.members import Connect, OtherMembers
 from fedq.admin.moving import Moving
+from fedq.admin.own_process import OwnProcess, Stopping
 from fedq.admin.policy_answers import PolicyAnswers
 from fedq.admin.policy_service import PolicyService
 from fedq.admin.quarantine import AskQuarantine, QuarantineAnswers
@@ -58,15 +59,17 @@ class AdminService(AccessService, PolicyService, TraceService):
 
     def __init__(
         self, overview: Overview, connect: Connect, access: AccessAnswers, ask: AskQuarantine,
-        ask_close: AskClose, turns: TurnTimes,
+        ask_close: AskClose, turns: TurnTimes, process: OwnProcess,
     ) -> None:  # fmt: skip
         """`ask`: has the node do something with what is in quarantine; `ask_close`: end clients."""
         super().__init__(access)
         self._overview = overview
         self._turns = turns
+        self._process = process
+        self._stopping = Stopping(overview.process()[0], process)
         self._others = OtherMembers(connect, overview.members)
         self._quarantine = QuarantineAnswers(overview, self._others, ask)
-        self._cluster = ClusterAnswers(overview, self._others, turns)
+        self._cluster = ClusterAnswers(overview, self._others, turns, process)
         self._clients = ClientAnswers(overview, self._others, ask_close)
         self._traces = TraceAnswers(overview.process, access)
         self._policies = PolicyAnswers(access)
@@ -215,6 +218,14 @@ class AdminService(AccessService, PolicyService, TraceService):
         """Ends client connections."""
         return await reply(context, self._clients.close_connections(request, timeout_s(context)))
 
+    async def StopNode(
+        self,
+        request: pb.StopNodeRequest,
+        context: grpc.aio.ServicerContext[pb.StopNodeRequest, pb.StopNodeReply],
+    ) -> pb.StopNodeReply:
+        """Stops this node."""
+        return await reply(context, self._stopping.stop(request))
+
     async def Quarantine(
         self,
         request: pb.QuarantineRequest,
@@ -237,7 +248,7 @@ class AdminService(AccessService, PolicyService, TraceService):
         context: grpc.aio.ServicerContext[pb.LocalNodeRequest, pb.LocalNodeReply],
     ) -> pb.LocalNodeReply:
         """Figures of this node."""
-        return local_node(self._overview, self._turns)
+        return local_node(self._overview, self._turns, self._process)
 
     async def LocalFragments(
         self,

@@ -50,6 +50,24 @@ EVEN_PLACEMENT: Final = 14
 JOINING: Final = 14
 #: From which one on queues and exchanges have policies (docs/adr/0099).
 POLICIES: Final = 15
+#: From which one on voters that are gone for long are replaced (docs/adr/0101), and processes say
+#: of which data directory they are.
+VOTERS_REPLACED: Final = 15
+DIRECTORIES: Final = 15
+
+#: What operators get with each of the last ones, once all nodes speak it.
+FEATURES: Final[dict[int, tuple[str, ...]]] = {
+    12: ("names of clusters", "publishers with names", "traces and the firehose"),
+    13: (
+        "drained nodes and planned moves", "nodes that are forgotten",
+        "contents that cross to a node once",
+    ),
+    14: ("nodes that join a running cluster", "copies that are placed evenly"),
+    15: (
+        "voters that are replaced by observers", "names that belong to one data directory",
+        "policies",
+    ),
+}  # fmt: skip
 
 #: Oldest and newest.
 Range = tuple[int, int]

@@ -27,6 +27,8 @@ class NodeSettings:
     #: "host:port" where clients reach this node.
     amqp_address: str
     zone: str = ""
+    #: A new cluster lets clients in once so many members have come up.
+    cluster_size: int = 1
     #: Let into a cluster that ran: who votes is in its log alone (docs/adr/0090).
     joins: bool = False
     #: With whom this node promised anything last, as its data directory has it; (): the log never
@@ -39,6 +41,8 @@ class NodeSettings:
     #: Log2 of how slow the passwords of these are to verify: see
     #: `fedq.wiring.cluster_map.passwords`.
     password_cost: int = COST
+    #: The random id of the data directory.
+    directory: str = ""
     #: This start's own random id, and the wall clock when it began: no two processes of a node have
     #: the same, even if their numbers are (docs/adr/0031-who-a-process-is.md).
     start: str = ""
@@ -63,8 +67,12 @@ class NodeSettings:
     backup_stall_ms: int = 1_500
     #: How long a lost copy may come back before another node takes its place.
     replace_backup_ms: int = 5_000
+    #: How long a voter may be down before an observer votes in its place; 0: for ever.
+    replace_voter_ms: int = 300_000
     #: How long a fragment that nobody has in memory waits for copies in sync that are not back.
     revive_wait_ms: int = 5_000
+    #: How long clients of a drained node may take to settle what they have under way.
+    drain_grace_ms: int = 10_000
     #: How long a clean stop waits for copies of what only this node has, and to hand over.
     stop_wait_ms: int = 10_000
     #: Publishes of this node to a remote fragment before it asks for a fragment of its own.

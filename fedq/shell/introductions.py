@@ -32,7 +32,13 @@ def make_desk(
     voters = node.state.settings.voters
     agreed = agreed_settings(voters, timing.lease_ms, timing.suspect_ms)
     desk = PeerDesk(
-        Hello(config.node, process, agreed, reached_at=config.peer_address),
+        Hello(
+            config.node,
+            process,
+            agreed,
+            reached_at=config.peer_address,
+            directory=identity.directory,
+        ),
         timing.suspect_ms / 1_000,
         asyncio.get_running_loop().time,
         lambda subject, sentence: turn.input(node.on_trouble, subject, sentence),
@@ -45,7 +51,14 @@ def make_desk(
     desk.on_foreign = turn.fail
     desk.neighbours = neighbours
     desk.forgotten = partial(_word_to_forgotten, node)
+    desk.directory_of = partial(_directory_of, node)
     return desk
+
+
+def _directory_of(node: Node, other: NodeId) -> str:
+    """The data directory with which another node was let in; "": it was there at the beginning."""
+    place = node.state.map.roster.get(other)
+    return "" if place is None else place.directory
 
 
 def take_address(

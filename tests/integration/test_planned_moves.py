@@ -27,6 +27,9 @@ def cluster(tmp_path: Path) -> Iterator[Cluster]:
         yield running
 
 
+DRAIN = ("cluster", "drain")
+
+
 class Publisher(threading.Thread):
     """Publishes numbers with confirms, at a rate, until it is told to end."""
 
@@ -111,7 +114,7 @@ def test_every_node_is_drained_in_turn_and_nothing_is_lost_or_comes_twice(
     led = []
     for name in cluster.nodes:
         other = next(each for each in cluster.nodes if each != name)
-        done = cluster.ask("cluster", "drain", name, "--wait", "30", node=other)
+        done = cluster.ask(*DRAIN, name, "--keep-clients", "--wait", "30", node=other)
         assert (done["leads"], done["copies"]) == (0, 0)
         assert member(cluster, name)["drained"]
         assert cluster.primary_of("work") != name
@@ -141,7 +144,7 @@ def test_a_drained_node_turns_clients_away_and_says_where_to_go(
 ) -> None:
     first, second, third = cluster.nodes
     here = open_connection(cluster.nodes[first].amqp)
-    cluster.ask("cluster", "drain", first, node=second)
+    cluster.ask(*DRAIN, first, "--keep-clients", node=second)
     with pytest.raises(pika.exceptions.AMQPConnectionError) as caught:
         connect(cluster.nodes[first].amqp)
     there = [f"{host}:{port}" for host, port in (cluster.nodes[n].amqp for n in (second, third))]
@@ -149,7 +152,9 @@ def test_a_drained_node_turns_clients_away_and_says_where_to_go(
     here.channel().queue_declare("elsewhere", durable=True)
     (fragment,) = cluster.fragments("elsewhere")
     assert first not in (fragment["primary"], *fragment["backups"])
-    cluster.ask("cluster", "drain", first, "--close", node=second)
+    # It has nothing under way.
+    done = cluster.ask(*DRAIN, first, "--wait", "30", node=second)
+    assert (done["leads"], done["copies"], done["connections"]) == (0, 0, 0)
     with pytest.raises(pika.exceptions.ConnectionClosedByBroker, match="is drained"):
         here.process_data_events(10)
     assert cluster.terminate(first) == 0

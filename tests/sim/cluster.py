@@ -90,6 +90,7 @@ class Cluster:
                 node=name,
                 incarnation=Incarnation(start.number),
                 start=start.id,
+                directory=f"disk of {name}",
                 past=start.past,
                 vouched_since=start.vouched_since,
                 peers={
@@ -105,6 +106,7 @@ class Cluster:
                 suspects=self._suspects_of(name),
                 unix_offset_ms=self._all_hosts[name].unix_offset_ms + skew_ms,
                 replace_backup_ms=self.plan.replace_backup_ms,
+                replace_voter_ms=self.plan.replace_voter_ms,
                 revive_wait_ms=self.plan.revive_wait_ms,
                 fragment_threshold=self.plan.fragment_threshold,
                 segment_bytes_max=self.plan.segment_bytes,

@@ -125,6 +125,8 @@ class Plan:
     #: So many nodes join the running cluster, and so many are replaced by others.
     joins: int = 0
     replaced: int = 0
+    #: For how long a voter may be away before an observer, if there is one, votes instead; 0: ever.
+    replace_voter_ms: int = 0
 
     def describe(self) -> str:
         """The run in a few lines, for a failure's report."""
@@ -175,7 +177,12 @@ def draw_joins(seed: int, lite: bool = False) -> Plan:
     replaced, joins = 0 if lite else dice.choice((0, 1, 1)), dice.choice((1, 2, 3))
     # Whoever is to be replaced needs time to be missed.
     safety_us = plan.safety_us + (8_000 * MS if replaced else 0)
-    return replace(plan, faults=faults, safety_us=safety_us, joins=joins, replaced=replaced)
+    # Beyond five they observe, and take the places of those who are away.
+    away = derive(seed, "voters")
+    return replace(
+        plan, faults=faults, safety_us=safety_us, joins=joins, replaced=replaced,
+        replace_voter_ms=away.choice((0, 200, 1_000, 3_000)),
+    )  # fmt: skip
 
 
 def draw_named(seed: int, lite: bool = False) -> Plan:

@@ -11,7 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.sim.run import Result, describe, run_lite, run_seed
+from tests.sim.run import Result, Run, describe, run_lite, run_seed
+from tests.sim.swarm import draw_joins
+from tests.sim.world import Trace
 from tests.unit.node.uncompiled import only_uncompiled
 
 HERE = Path(__file__).parent
@@ -101,6 +103,16 @@ def test_nothing_comes_twice_while_nodes_join(seed: int) -> None:
 def test_nothing_is_lost_while_nodes_join_and_are_replaced(seed: int) -> None:
     result = run_seed(seed, joins=True)
     assert not result.problems, f"{result.problems}, python -m tests.sim --joins --seed {seed}"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", [41, 81])
+def test_nothing_is_lost_while_observers_take_the_places_of_voters(seed: int) -> None:
+    run = Run(draw_joins(seed), Trace(echo=False, digest=False), False)
+    run.go()
+    assert not run.ledger.problems, f"python -m tests.sim --joins --seed {seed}"
+    log = [entry for entry in run.cluster.raft.log if isinstance(entry, bytes)]
+    assert any(b'"replace_voter"' in entry for entry in log)
 
 
 @only_uncompiled

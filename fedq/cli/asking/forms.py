@@ -59,6 +59,9 @@ def member_form(member: pb.Member) -> Form:
         "clients_are_to_leave": member.drain.closes_clients,
         "leads": member.leads,
         "copies": member.copies,
+        "copies_that_stay": member.copies_that_stay,
+        "only_copies": member.only_copies,
+        "single_copies": member.single_copies,
         "figures": figures_form(member.figures) if member.HasField("figures") else None,
     }
 
@@ -150,6 +153,8 @@ def status_form(status: pb.ClusterStatusReply) -> Form:
         "fragments_short": status.fragments_short,
         "moves": status.moves,
         "problems": list(status.problems),
+        "notes": list(status.notes),
+        "cluster_version": status.cluster_version,
         "awaited": [
             {
                 "nodes": list(awaited.nodes),
@@ -237,6 +242,7 @@ def fragment_form(fragment: pb.Fragment) -> Form:
         "epoch": fragment.epoch,
         "reign": fragment.reign,
         "state": FRAGMENT_STATES.get(fragment.state, OTHER),
+        "moves_to": fragment.moves_to or None,
         "ready": fragment.ready if known else None,
         "unacknowledged": fragment.unacknowledged if known else None,
         "messages": fragment.ready + fragment.unacknowledged if known else None,

@@ -9,7 +9,7 @@ import typer
 from fedq.cli.asking.asker import asking
 from fedq.cli.asking.endpoint import Endpoint, asking_a_node
 from fedq.cli.asking.forms import Form, connection_form, member_form, status_form
-from fedq.cli.cluster import moving
+from fedq.cli.cluster import moving, stopping
 from fedq.cli.terminal.failure import UNREACHABLE, UNWELL, USAGE, CommandError, reporting
 from fedq.cli.terminal.options import JsonOption
 from fedq.cli.terminal.screen import Cell, console, duration, print_json, size, table, word
@@ -17,12 +17,14 @@ from fedq.shell.pb import admin_pb2 as pb
 
 app = typer.Typer(
     no_args_is_help=True,
-    help="Show the cluster, its members and its clients; drain or forget members.",
+    help="Show the cluster, its members and its clients; drain, stop or forget members.",
 )
 app.command("drain")(moving.drain_node)
 app.command("undrain")(moving.undrain_node)
 app.command("forget")(moving.forget_node)
 app.command("rebalance")(moving.rebalance)
+app.command("upgrade-check")(stopping.check_upgrade)
+app.command("stop")(stopping.stop_nodes)
 
 
 #: What connections wait for that one line tells.
@@ -113,6 +115,8 @@ def _show_status(form: Form, is_json: bool) -> None:
             screen.print(line)
     if form["moves"]:
         screen.print(f"fragments that are to be led by another node: {form['moves']}")
+    for note in form["notes"]:
+        screen.print(note)
     for problem in form["problems"]:
         screen.print(f"! {problem}", style="red")
     if not form["problems"]:

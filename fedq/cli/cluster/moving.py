@@ -1,8 +1,9 @@
 """`fedq cluster drain`, `undrain`, `rebalance`, and `fedq queue move-fragment`: planned moves."""
 
 import time
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Final
+from typing import Annotated, Final, NamedTuple
 
 import typer
 
@@ -36,41 +37,85 @@ def drain_node(
     member: MemberArgument,
     close: Annotated[
         bool,
-        typer.Option("--close", help="Send its clients to other nodes; else they may stay."),
-    ] = False,
+        typer.Option(
+            "--close/--keep-clients",
+            help="Send its clients to other nodes, once nothing of theirs is under way; or let "
+            "them stay.",
+        ),
+    ] = True,
     wait: WaitOption = None,
     json: JsonOption = False,
 ) -> None:
     """Have other members take what a member holds; it gets nothing new, and no clients.
 
-    Messages that clients have not acknowledged stay with them, and nothing is delivered again.
+    With --wait: exit code 0 if it leads nothing, has no client that is to leave, and what is left
+    of copies cannot go; 4 if the time is over before that, or somebody has undrained it.
     """
     with asking(endpoint) as asker:
         request = pb.DrainNodeRequest(node=member, close_clients=close)
         changed = asker.ask(asker.stub.DrainNode, request).changed
         left = _wait_until_drained(asker, member, wait)
+    found, notes = left.member, [note for note in left.notes if note.startswith(f"{member} ")]
     if json:
-        print_json({"changed": changed, "leads": left.leads, "copies": left.copies})
+        print_json(
+            {
+                "changed": changed, "leads": found.leads, "copies": found.copies,
+                "copies_that_stay": found.copies_that_stay,
+                "connections": left.connections, "notes": notes,
+            }
+        )  # fmt: skip
     else:
         screen = console()
         screen.print(f"{member} is {'to be' if changed else 'already'} drained")
-        screen.print(f"left: {left.leads} primaries, {left.copies} copies")
+        clients = "?" if left.connections is None else left.connections
+        screen.print(f"left: {found.leads} primaries, {found.copies} copies, {clients} clients")
+        for note in notes:
+            screen.print(note)
+        if not found.HasField("drain"):
+            screen.print(f"somebody has undrained {member} meanwhile")
         screen.print("see `fedq cluster status`; `fedq cluster undrain` undoes it")
-    if wait is not None and left.leads:
+    if wait is not None and not left.is_done:
         raise typer.Exit(UNWELL)
 
 
-def _wait_until_drained(asker: Asker, node: str, seconds: float | None) -> pb.Member:
-    """What the member has left, once it holds nothing, or the time is over."""
+class _Left(NamedTuple):
+    """What a drained member has left, and what the cluster says of it."""
+
+    member: pb.Member
+    notes: Sequence[str]
+
+    @property
+    def connections(self) -> int | None:
+        """How many clients it has; None: it did not answer."""
+        figures = self.member.figures
+        return int(figures.connections) if self.member.HasField("figures") else None
+
+    @property
+    def is_done(self) -> bool:
+        """Whether all has gone that can: it leads nothing, and its clients that are to have left.
+
+        A member that is down has none, and tells nobody.
+        """
+        member = self.member
+        if not member.HasField("drain") or member.leads:
+            return False
+        if member.drain.closes_clients and self.connections:
+            return False
+        return bool(member.copies <= member.copies_that_stay)
+
+
+def _wait_until_drained(asker: Asker, node: str, seconds: float | None) -> _Left:
+    """What the member has left, once all has gone that can, or the time is over."""
     until = time.monotonic() + (seconds or 0.0)
     while True:
         status = asker.ask(asker.stub.ClusterStatus, pb.ClusterStatusRequest())
         found = [member for member in status.members if member.node == node]
         if not found:
             raise CommandError(f"{node} is no member any more")
-        member: pb.Member = found[0]
-        if not member.copies or time.monotonic() >= until:
-            return member
+        left = _Left(found[0], list(status.notes))
+        is_given_up = not found[0].HasField("drain")
+        if left.is_done or is_given_up or time.monotonic() >= until:
+            return left
         time.sleep(_ASK_AGAIN_S)
 
 
@@ -212,14 +257,26 @@ def move_fragment(
 def _wait_until_led(
     asker: Asker, queue: pb.QueueName, fragment: int, node: str, seconds: float | None
 ) -> str:
-    """Waits until the node leads the fragment, or the time is over; returns who leads it then."""
+    """Waits until the node leads the fragment, or the time is over; returns who leads it then.
+
+    Raises `CommandError` if nobody wants that any more.
+    """
     until = time.monotonic() + (seconds or 0.0)
     while True:
         request = pb.ShowQueueRequest(vhost=queue.vhost, name=queue.name)
         found = asker.ask(asker.stub.ShowQueue, request).queue.fragments
-        primaries = [str(each.primary) for each in found if each.fragment == fragment]
-        if not primaries:
+        parts = [each for each in found if each.fragment == fragment]
+        if not parts:
             raise CommandError(f"fragment {fragment} is gone")
-        if primaries[0] == node or time.monotonic() >= until:
-            return primaries[0]
+        primary = str(parts[0].primary)
+        if primary == node or seconds is None:
+            return primary
+        if node and parts[0].moves_to != node:
+            raise CommandError(
+                f"fragment {fragment} stays with {primary}: the move was given up, as {node} went "
+                "down, started again or was drained, or somebody wants it elsewhere; see `fedq "
+                "cluster status`, and ask again"
+            )
+        if time.monotonic() >= until:
+            return primary
         time.sleep(_ASK_AGAIN_S)

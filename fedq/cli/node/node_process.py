@@ -17,12 +17,14 @@ import uvloop
 
 from fedq.admin.access_answers import AccessAnswers
 from fedq.admin.members import Connect
+from fedq.admin.own_process import OwnProcess
 from fedq.admin.service import SERVICE_NAME, AdminService, Answers
 from fedq.admin.stream_answers import StreamAnswers
 from fedq.admin.stream_logins import StreamLogins
 from fedq.admin.stream_service import STREAMS_NAME, StreamService
 from fedq.cli.terminal.failure import USAGE, CommandError
 from fedq.compiled import survey
+from fedq.core.addresses import split_address
 from fedq.core.errors import NodeFailure
 from fedq.core.ids import ConnectionId, QueueKey
 from fedq.node.cluster.proposals import Result
@@ -33,7 +35,7 @@ from fedq.node.views.access_overview import AccessView
 from fedq.node.views.metric_view import MetricView
 from fedq.node.views.overview import overview
 from fedq.node.views.stream_view import StreamView
-from fedq.shell.config.values import ConfigError, NodeConfig
+from fedq.shell.config.values import ConfigError, NodeConfig, is_wildcard, join_address
 from fedq.shell.host.allocator import settle_allocator
 from fedq.shell.host.process import settle_collector
 from fedq.shell.host.watchdog import Watchdog
@@ -64,7 +66,7 @@ async def _serve(config: NodeConfig, stop_with_stdin: bool) -> int:
     http = _bind_http(config)
     runner = NodeRunner(config)
     answers: list[Answers] = []
-    runner.add_admin_service(SERVICE_NAME, partial(_admin_service, runner, answers))
+    runner.add_admin_service(SERVICE_NAME, partial(_admin_service, config, runner, answers))
     runner.add_admin_service(STREAMS_NAME, partial(_stream_service, runner))
     loop = asyncio.get_running_loop()
     for number in _STOP_SIGNALS:
@@ -157,8 +159,24 @@ def _tell_compiled() -> None:
     logging.getLogger(__name__).log(logging.WARNING if is_news else logging.INFO, found.text)
 
 
+def _admin_address(config: NodeConfig, runner: NodeRunner) -> str:
+    """Where people reach the admin port, "host:port"; "": there is none."""
+    listener, port = config.admin, runner.bound_ports.admin
+    if listener is None or port is None:
+        return ""
+    host = listener.host
+    if is_wildcard(host):
+        host = split_address(config.peer_address)[0] if config.peer_address else "127.0.0.1"
+    return join_address(host, port)
+
+
+def _stop_asked(runner: NodeRunner) -> None:
+    logging.getLogger(__name__).info("an operator asks this node to stop, at its admin port")
+    runner.request_stop()
+
+
 def _admin_service(
-    runner: NodeRunner, made: list[Answers], node: Node, connect: Connect
+    config: NodeConfig, runner: NodeRunner, made: list[Answers], node: Node, connect: Connect
 ) -> AdminService:
     """The admin service; what it answers with is put into `made`, for HTTP."""
 
@@ -179,8 +197,9 @@ def _admin_service(
 
     answers = AccessAnswers(AccessView(node), ask)
     service = AdminService(
-        overview(node), connect, answers, ask_quarantine, ask_close, runner.turn_times
-    )
+        overview(node), connect, answers, ask_quarantine, ask_close, runner.turn_times,
+        OwnProcess(partial(_admin_address, config, runner), partial(_stop_asked, runner)),
+    )  # fmt: skip
     made.append(service.answers)
     return service
 

@@ -1,6 +1,6 @@
 """Clients that have to leave: when a virtual host or a user goes, or an operator wants it.
 
-So they do, if an operator wants that, when their node is drained.
+So they do, if an operator wants that, when their node is drained (`fedq.node.clients.departing`).
 
 Inputs: changes of the map; snapshots, after which all is compared; what an operator asks for.
 Outputs: connection.close 320 with RabbitMQ's words, or the operator's, and the end of the private
@@ -16,7 +16,7 @@ from typing import Final
 
 from fedq.core.ids import ConnectionId
 from fedq.node.clients.client_flow import ClientFlow
-from fedq.node.clients.drained import sends_away, where_to_go
+from fedq.node.clients.departing import Departing
 from fedq.node.endings.private_ends import PrivateEnds
 from fedq.node.records.chores import Each
 from fedq.node.records.client_state import Client
@@ -36,11 +36,12 @@ def end_all(flow: ClientFlow, owner: object, clients: Iterable[Client], text: st
 class Evictions:
     """Ends the clients that have to leave."""
 
-    __slots__ = ("_asked", "_users", "_vhosts", "clients", "private_ends", "state")
+    __slots__ = ("_asked", "_departing", "_users", "_vhosts", "clients", "private_ends", "state")
 
     def __init__(self, state: NodeState, clients: ClientFlow, private_ends: PrivateEnds) -> None:
         self.state = state
         self.clients = clients
+        self._departing = Departing(state, clients)
         self.private_ends = private_ends
         self._vhosts: dict[str, None] = {}
         self._users: dict[str, None] = {}
@@ -56,16 +57,8 @@ class Evictions:
         if user not in self.state.map.users:
             self._users[user] = None
 
-    def on_drained(self) -> None:
-        """Has all clients leave, if this node is drained and they are to."""
-        state = self.state
-        if state.map.drained.get(state.me) and sends_away(state):
-            here = [client for client in state.clients.values() if client.vhost]
-            self._asked.append(([each for each in here if not each.gone], where_to_go(state)))
-
     def on_snapshot(self) -> None:
         """Notes that the whole map was replaced."""
-        self.on_drained()
         known = self.state.map
         for client in self.state.clients.values():
             if client.vhost and client.vhost not in known.vhosts:
@@ -103,6 +96,8 @@ class Evictions:
         """Closes what has to be closed; at the end of a turn."""
         if self.state.overrun:
             self._end_overrun()
+        if self.state.map.drained or self._departing.is_under_way:
+            self._departing.look()
         if not self._vhosts and not self._users and not self._asked:
             return
         vhosts, self._vhosts = self._vhosts, {}

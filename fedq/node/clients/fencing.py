@@ -4,6 +4,7 @@ Without its lease, or out of the map, a node confirms and delivers nothing. Afte
 (elections and short pauses are no news) its clients are told by connection.blocked; once others
 must serve in its place they are asked to go there by connection.close 320, and so is whoever
 comes. A node that has not joined since its start knows no users: it sends away who waits for it.
+So does one whose cluster is new, and not complete yet (`fedq.node.cluster.cluster_size`).
 The log says who is missing. All of it ends by itself when the lease is back.
 """
 
@@ -11,6 +12,7 @@ from functools import partial
 
 from fedq.node.clients.client_flow import ClientFlow
 from fedq.node.clients.evictions import END_WORK, end_all
+from fedq.node.cluster.cluster_size import why_closed
 from fedq.node.records.chores import Each
 from fedq.node.records.state import NodeState
 
@@ -27,7 +29,9 @@ NOT_JOINED = "this node has not joined a majority of the cluster yet; try anothe
 class Fencing:
     """Tells clients and operator that this node may not serve."""
 
-    __slots__ = ("_serves", "_since_ms", "_told", "_warned_ms", "clients", "state")
+    __slots__ = (
+        "_closed_ms", "_serves", "_since_ms", "_told", "_warned_ms", "clients", "state",
+    )  # fmt: skip
 
     def __init__(self, state: NodeState, clients: ClientFlow) -> None:
         self.state = state
@@ -39,6 +43,8 @@ class Fencing:
         self._since_ms: int | None = None
         self._told = False
         self._warned_ms: int | None = None
+        #: Since when a new cluster has kept clients waiting.
+        self._closed_ms: int | None = None
 
     def on_serving(self) -> None:
         """Whether the node serves has changed: this turn's word on it."""
@@ -58,7 +64,12 @@ class Fencing:
     def tick(self) -> None:
         """Tells the clients, and the operator, when it is time."""
         state = self.state
+        state.closed = "" if state.joined else why_closed(state) or ""
+        if self._serves and not state.closed:
+            self._closed_ms = None
+            return
         if self._serves:
+            self._turn_away()
             return
         if self._since_ms is None:
             self._since_ms = state.now_ms
@@ -77,6 +88,15 @@ class Fencing:
         if lasted >= CLOSE_AFTER * state.settings.suspect_ms:
             self._send_away()
 
+    def _turn_away(self) -> None:
+        """Sends clients away that have waited for the cluster to be complete."""
+        state = self.state
+        if self._closed_ms is None:
+            self._closed_ms = state.now_ms
+            state.out.story.append(state.closed)
+        if state.now_ms - self._closed_ms >= JOIN_PATIENCE_MS:
+            self._send_away()
+
     def _send_away(self) -> None:
         """Sends all clients away, some in each turn; those who come meanwhile in the next round."""
         state, clients = self.state, self.clients
@@ -85,7 +105,7 @@ class Fencing:
         if state.joined:
             end_all(clients, self, [c for c in state.clients.values() if c.vhost], REASON)
         else:
-            step = partial(clients.send_away, text=NOT_JOINED)
+            step = partial(clients.send_away, text=state.closed or NOT_JOINED)
             waiting = list(state.clients.values())
             state.chores.begin(self, Each(state.work, waiting, step, END_WORK))
 

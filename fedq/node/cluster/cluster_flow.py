@@ -14,11 +14,13 @@ from fedq.core.ids import FragmentId, Incarnation, MapVersion, NodeId
 from fedq.core.peer_messages import Heartbeat, PeerFrame, ReplicaWanted
 from fedq.node.cluster.abandoned import Abandoned
 from fedq.node.cluster.awaiting import Awaiting
+from fedq.node.cluster.cluster_size import why_closed
 from fedq.node.cluster.coming_up import ComingUp
 from fedq.node.cluster.deciding import Deciding
 from fedq.node.cluster.handing_over import HandingOver
 from fedq.node.cluster.proposals import GAVE_UP, Proposals, Result
 from fedq.node.cluster.punctuality import Punctuality
+from fedq.node.cluster.replacing_voters import ReplacingVoters
 from fedq.node.cluster.reviving import Reviving
 from fedq.node.cluster.tallies import Tallies
 from fedq.node.containment.setting_aside import SettingAside
@@ -44,7 +46,7 @@ class ClusterFlow:
         "_beat_ms", "_changing", "_heard_as", "_is_up", "_members_version", "_said_full",
         "_served", "_up_since", "_up_versions", "abandoned", "aside", "awaiting", "beat_due",
         "coming_up", "deciding", "detector", "handing", "lease", "proposals", "punctuality",
-        "reviving", "state", "tallies",
+        "replacing", "reviving", "state", "tallies",
     )  # fmt: skip
 
     def __init__(self, state: NodeState) -> None:
@@ -68,6 +70,7 @@ class ClusterFlow:
         self.coming_up = ComingUp(state, proposals)
         self.reviving = Reviving(state)
         self.deciding = Deciding(state, proposals, self.detector, self.reviving)
+        self.replacing = ReplacingVoters(state, proposals, self.detector)
         self.punctuality = Punctuality(state)
         self.awaiting = Awaiting(state)
         #: The process (its number and its start) that each peer's last heartbeat was of, while its
@@ -144,6 +147,7 @@ class ClusterFlow:
         if leader == state.me:
             self.detector.start_watching(state.now_ms)
             self.deciding.begin_reign()
+            self.replacing.begin_reign()
         else:
             self.detector.stop_watching()
 
@@ -197,6 +201,7 @@ class ClusterFlow:
         self.coming_up.tick()
         self._judge_processes()
         self.deciding.tick()
+        self.replacing.tick()
         self.awaiting.tick()
         if state.looked_after and not state.chores.are_under_way(self):
             fragments, state.looked_after = state.looked_after, {}
@@ -255,7 +260,8 @@ class ClusterFlow:
 
         After a stop of all nodes that is the new era: what clients find is what will stay. Before
         every live peer has said what its private queues want, publishes here would miss them.
-        Before the cluster has its first users, nobody could log in.
+        Before the cluster has its first users, nobody could log in; and a new one may wait for
+        its members (`fedq.node.cluster.cluster_size`).
         """
         state = self.state
         if state.joined or not state.map.is_up(state.me, state.settings.incarnation):
@@ -263,6 +269,8 @@ class ClusterFlow:
         if not state.map.era_is_alive() or not state.map.seeded:
             return False
         if not all(state.peers[node].introduced for node in state.live_peers()):
+            return False
+        if why_closed(state) is not None:
             return False
         state.joined = True
         state.joined_ms = state.now_ms

@@ -11,7 +11,7 @@ for good says why and ends: it would neither serve nor be told why, and only hol
 
 from fedq.core.errors import Refused
 from fedq.core.ids import Incarnation
-from fedq.core.versions import MEMBERSHIP, MINE, NEWEST, shown
+from fedq.core.versions import DIRECTORIES, MEMBERSHIP, MINE, NEWEST, shown
 from fedq.node.cluster.proposals import GAVE_UP, Proposals, Result
 from fedq.node.records.state import NodeState
 from fedq.wiring.cluster_map.operations import MemberDown, MemberUp
@@ -78,6 +78,19 @@ class ComingUp:
                 "configuration"
             )
 
+    def _look_at_successor(self) -> None:
+        """Ends this process if another data directory was let in under its name."""
+        state, mine = self.state, self.state.settings.directory
+        place = state.map.roster.get(state.me)
+        if place is None or not place.directory or not mine or state.out.fatal is not None:
+            return
+        if place.directory != mine and state.map.cluster_version >= DIRECTORIES:
+            state.out.fatal = (
+                f"node '{state.me}' of this cluster has another data directory than this process, "
+                "which was taken out of it, or never was of it: give it an empty data directory, a "
+                "name of its own, and `join` in its configuration"
+            )
+
     def tick(self) -> None:
         """Asks the cluster to let this process in, again and again until the map says so."""
         state, settings = self.state, self.state.settings
@@ -85,6 +98,9 @@ class ComingUp:
         if state.leader is None or (is_in and not self._names_voters):
             return
         if state.now_ms - self._asked_ms < settings.proposal_retry_ms:
+            return
+        if settings.joins and not state.map.members:
+            # Nothing is read yet of the cluster that it was let into, nor what that speaks.
             return
         self._asked_ms = state.now_ms
         if is_in:
@@ -112,6 +128,7 @@ class ComingUp:
                 other.incarnation if other is not None else 0,
                 other.start if other is not None else "",
                 behind or in_doubt,
+                settings.directory if state.map.cluster_version >= DIRECTORIES else "",
             ),
             self._on_answer,
         )  # fmt: skip
@@ -149,6 +166,7 @@ class ComingUp:
         if result is not GAVE_UP:
             # What the log says of it as it answers is what is so now.
             self._look_at_forgotten()
+            self._look_at_successor()
         if result is not GAVE_UP and result.text != self._refusal:
             self._refusal = result.text
             state.out.warnings.append(f"this process is not let in yet: {result.text}")

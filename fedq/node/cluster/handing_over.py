@@ -131,6 +131,7 @@ class HandingOver:
         planned = [fragment for fragment in state.map.moves if fragment in state.primaries]
         if self._rested_ms and not planned and state.me not in state.map.drained:
             self._rested_ms = {}
+            state.holds_alone = {}
         if state.me in state.map.drained:
             if not self._left:
                 self._left.extend(state.primaries)
@@ -183,7 +184,9 @@ class HandingOver:
         if quiescing.has_begun(fragment) and not quiescing.is_quiet(fragment):
             return False
         if not self._has_alone(primary):
+            self.state.holds_alone.pop(fragment, None)
             return False
+        self.state.holds_alone[fragment] = None
         self._rest(fragment)
         self._stay(primary, info)
         return True

@@ -257,8 +257,6 @@ class MapFlow:
     def _on_drained(self, node: NodeId) -> None:
         word = "is to be drained" if node in self.state.map.drained else "is not drained any more"
         self._tell(f"member {node} {word}")
-        if node == self.state.me:
-            self.evictions.on_drained()
 
     def _on_queue_removed(self, key: QueueKey) -> None:
         hub = self.state.hubs.pop(key, None)

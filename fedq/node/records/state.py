@@ -179,6 +179,10 @@ class NodeState:
 
     def _begin_waiting(self) -> None:
         """Begins the lists of who waits for what, beyond a turn. Dicts keep the order."""
+        #: Why clients are not let in yet, if it is for `cluster_size`.
+        self.closed = ""
+        #: Fragments that are not handed over for messages that are here alone (`HandingOver`).
+        self.holds_alone: dict[FragmentId, None] = {}
         #: With whom the log of this node would elect; (): as the map says.
         self.electing: tuple[NodeId, ...] = self.settings.electing
         #: How often the map has said another thing of who is of the cluster, or votes.

@@ -5,6 +5,7 @@ What changes between two calls is counted as it was, or as it is, and no fragmen
 """
 
 from collections.abc import Iterable
+from dataclasses import replace
 
 from fedq.core.ids import FragmentId, Incarnation, NodeId
 from fedq.node.records.state import NodeState
@@ -14,7 +15,9 @@ from fedq.node.views.overview_types import (
     MemberOverview,
     MemberRole,
     MemberState,
+    Staying,
 )
+from fedq.wiring.cluster_map.state import FragmentInfo
 
 
 def members_of(state: NodeState) -> tuple[MemberOverview, ...]:
@@ -41,6 +44,7 @@ def members_of(state: NodeState) -> tuple[MemberOverview, ...]:
                 known.amqp_address,
                 state.map.drained.get(node),
                 role,
+                state.map.speaks.get(node, (0, 0)),
             )
         )
     return tuple(members)
@@ -62,8 +66,11 @@ class ClusterTally:
         "_awaited",
         "_copies",
         "_leads",
+        "_only",
         "_short",
+        "_single",
         "_state",
+        "_staying",
         "_unavailable",
         "_view",
     )
@@ -76,6 +83,9 @@ class ClusterTally:
         self._alone: dict[NodeId, int] = {}
         self._leads: dict[NodeId, int] = {}
         self._copies: dict[NodeId, int] = {}
+        self._staying: dict[NodeId, Staying] = {}
+        self._only: dict[NodeId, int] = {}
+        self._single: dict[NodeId, int] = {}
 
     def add(self, fragments: Iterable[FragmentId]) -> None:
         """Adds those of some fragments that are still there."""
@@ -89,15 +99,36 @@ class ClusterTally:
             for node in info.copies:
                 self._copies[node] = self._copies.get(node, 0) + 1
             replicas = known.queues[info.queue].replicas
+            if known.drained:
+                self._count_staying(info, replicas)
             hot = known.hot_copies(info)
             if info.primary not in hot:
                 self._unavailable += 1
                 self._awaited.add(fragment)
             elif len(hot) < min(replicas, zones):
                 self._short += 1
+            if len(hot) == 1:
+                (only,) = hot
+                counts = self._only if replicas > 1 else self._single
+                counts[only] = counts.get(only, 0) + 1
             if len(info.in_sync) == 1 < min(replicas, members):
                 only = next(iter(info.in_sync))
                 self._alone[only] = self._alone.get(only, 0) + 1
+
+    def _count_staying(self, info: FragmentInfo, replicas: int) -> None:
+        """Counts a backup on a drained node that no other one could have."""
+        drained, members = self._state.map.drained, self._state.map.members
+        free = [
+            node for node, member in members.items()
+            if member.up and node not in drained and node not in info.copies
+        ]  # fmt: skip
+        elsewhere = sum(node not in drained for node in info.copies)
+        if free or elsewhere >= replicas:
+            return
+        for node in info.backups:
+            if node in drained:
+                before = self._staying.get(node) or Staying(0, replicas, info.queue)
+                self._staying[node] = replace(before, copies=before.copies + 1)
 
     def found(self) -> ClusterOverview:
         """The cluster as it is, with the totals of what was added."""
@@ -112,6 +143,10 @@ class ClusterTally:
             alone=tuple(sorted(self._alone.items())),
             awaited=self._awaited.found(),
             moves=len(known.moves),
+            staying=self._staying,
+            only_copies=self._only,
+            single_copies=self._single,
+            version=known.cluster_version,
             leads=self._leads,
             copies=self._copies,
         )

@@ -11,7 +11,7 @@ from fedq.journal.debt import dead_bytes
 from fedq.node.clients.memory import held_bytes
 from fedq.node.node import Node
 from fedq.node.records.state import NodeState
-from fedq.node.records.troubles import troubles
+from fedq.node.records.troubles import notes, troubles
 from fedq.node.streams.serving import base_of
 from fedq.node.views import client_lists, queue_storage
 from fedq.node.views.alarm_view import alarms_of
@@ -70,6 +70,7 @@ class NodeView:
             journal_segments=len(state.plan.segments),
             journal_dead_bytes=dead_bytes(state.plan),
             troubles=tuple(troubles(state)),
+            notes=tuple(notes(state)),
             failed_logins=self._node.clients.access.failed_logins,
             exclusive_dropped=state.exclusive_dropped,
             slow_closed=state.slow_closed,
@@ -120,14 +121,15 @@ class NodeView:
         queue = self._state.map.queues.get(key)
         if queue is None:
             return None
-        infos = [self._state.map.fragments[fragment] for fragment in queue.fragments]
+        known = self._state.map
+        infos = [known.fragments[fragment] for fragment in queue.fragments]
         return QueueOverview(
             key=key,
             durable=queue.durable,
             auto_delete=queue.auto_delete,
             arguments=queue.arguments,
             replicas=queue.replicas,
-            fragments=tuple(map(_fragment_overview, infos)),
+            fragments=tuple(_fragment_overview(info, known.moves.get(info.id)) for info in infos),
             standing=self._state.standing_of(key, queue.arguments),
         )
 
@@ -218,9 +220,9 @@ def overview(node: Node) -> NodeView:
     return NodeView(node)
 
 
-def _fragment_overview(info: FragmentInfo) -> FragmentOverview:
+def _fragment_overview(info: FragmentInfo, moves_to: NodeId | None) -> FragmentOverview:
     return FragmentOverview(
-        info.id, info.primary, info.backups, tuple(info.in_sync), info.epoch, info.reign
+        info.id, info.primary, info.backups, tuple(info.in_sync), info.epoch, info.reign, moves_to
     )
 
 

@@ -88,6 +88,8 @@ class NodeOverview:
     journal_dead_bytes: int = 0
     #: What is wrong with it that only it knows: sentences without a subject.
     troubles: tuple[str, ...] = ()
+    #: What is worth knowing of it beside that: as these.
+    notes: tuple[str, ...] = ()
     #: Since its start.
     failed_logins: int = 0
     #: Messages that lengths of exclusive queues cost them, and owners that had to leave for them.
@@ -107,6 +109,17 @@ class TrafficOverview:
     handed_out: int = 0
     handed_again: int = 0
     acknowledged: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Staying:
+    """Copies on a drained node that no other one could have."""
+
+    copies: int
+    #: Copies that the first of these is wanted in.
+    replicas: int
+    #: The queue of the first.
+    queue: QueueKey
 
 
 class MemberRole(Enum):
@@ -134,6 +147,8 @@ class MemberOverview:
     #: Whether it is drained, and if so whether its clients are to leave.
     drained: bool | None = None
     role: MemberRole = MemberRole.VOTER
+    #: What it speaks of what nodes say to each other, oldest and newest; 0: it has not said so.
+    speaks: tuple[int, int] = (0, 0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,6 +171,14 @@ class ClusterOverview:
     awaited: tuple[Awaited, ...] = ()
     #: Fragments that are to be led by another node.
     moves: int = 0
+    #: Of drained nodes: copies that no other node could have, and some of their queues.
+    staying: Mapping[NodeId, "Staying"] = field(default_factory=dict)
+    #: Fragments of which a node alone has a copy in sync and up: though more are wanted; and as no
+    #: more are.
+    only_copies: Mapping[NodeId, int] = field(default_factory=dict)
+    single_copies: Mapping[NodeId, int] = field(default_factory=dict)
+    #: What the cluster speaks of what nodes say to each other; 0: nothing yet.
+    version: int = 0
     #: How many fragments each node leads, and how many copies it holds, these among them.
     leads: Mapping[NodeId, int] = field(default_factory=dict)
     copies: Mapping[NodeId, int] = field(default_factory=dict)
@@ -173,6 +196,8 @@ class FragmentOverview:
     in_sync: tuple[NodeId, ...]
     epoch: Epoch
     reign: int
+    #: The node that is to lead it.
+    moves_to: NodeId | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -135,8 +135,10 @@ class _Timing(_Section):
     suspect_ms: _Milliseconds = _TIMING.suspect_ms
     backup_stall_ms: _Milliseconds = _TIMING.backup_stall_ms
     replace_backup_ms: _Milliseconds = _TIMING.replace_backup_ms
+    replace_voter_ms: _Patience = _TIMING.replace_voter_ms
     revive_wait_ms: _Patience = _TIMING.revive_wait_ms
     stop_wait_ms: _Milliseconds = _TIMING.stop_wait_ms
+    drain_grace_ms: _Patience = _TIMING.drain_grace_ms
     loop_hang_ms: _Patience = _TIMING.loop_hang_ms
     scrub_every_ms: Annotated[int, Field(ge=100, le=1 << 40)] = _TIMING.scrub_every_ms
 
@@ -160,6 +162,7 @@ class _Document(_Section):
     peers: dict[_Name, _Text] = {}
     peer: _PeerListener | None = None
     join: Annotated[list[_Text], Field(min_length=1, max_length=limits.NODES_MAX)] | None = None
+    cluster_size: Annotated[int, Field(ge=1, le=limits.NODES_MAX)] = 1
     certificates: _Certificates | None = None
     admin: _AdminListener | None = _AdminListener()
     http: _HttpListener | None = None
@@ -233,16 +236,13 @@ def _convert(
         peer=_plain(document.peer),
         peer_advertised="" if document.peer is None else document.peer.advertise or "",
         join=tuple(document.join or ()),
+        cluster_size=document.cluster_size,
         certificates=_own_certificates(document.certificates, base),
         admin=_plain(document.admin),
         http=secure(document.http),
         metrics=secure(document.metrics),
         users={},
-        password_files=tuple(
-            base / password.password_file
-            for password in document.users.values()
-            if isinstance(password, _PasswordFile)
-        ),
+        password_files=_password_files(document, base),
         has_plain_passwords=any(
             isinstance(word, str) and word != user for user, word in document.users.items()
         ),
@@ -262,6 +262,14 @@ def _convert(
         timing=Timing(**document.timing.model_dump()),
         file=file,
         lines=lines,
+    )
+
+
+def _password_files(document: _Document, base: Path) -> tuple[Path, ...]:
+    return tuple(
+        base / password.password_file
+        for password in document.users.values()
+        if isinstance(password, _PasswordFile)
     )
 
 
@@ -377,6 +385,12 @@ def _check_rest(config: NodeConfig) -> None:
     for user in config.users:
         if len(user.encode()) > limits.NAME_BYTES_MAX:
             raise config.error(f"users.{user}", f"is longer than {limits.NAME_BYTES_MAX} bytes")
+    if config.cluster_size > 1 and config.peer_listener is None:
+        raise config.error(
+            "cluster_size",
+            f"{config.cluster_size} members cannot come: give this node `peers`, or `peer`, so "
+            "that others reach it",
+        )
     timing = config.timing
     if timing.heartbeat_ms * 3 > timing.lease_ms:
         raise config.error("timing.lease_ms", "must be at least three times heartbeat_ms")

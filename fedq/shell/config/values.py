@@ -97,8 +97,10 @@ class Timing:
     suspect_ms: int = 1_800
     backup_stall_ms: int = 1_500
     replace_backup_ms: int = 5_000
+    replace_voter_ms: int = 300_000
     revive_wait_ms: int = 5_000
     stop_wait_ms: int = 10_000
+    drain_grace_ms: int = 10_000
     #: How long the event loop may stand still before the process ends; 0: for ever.
     loop_hang_ms: int = 30_000
     #: How long after one pass of the scrub began the next one does.
@@ -122,6 +124,8 @@ class NodeConfig:
     peer_advertised: str = ""
     #: Peer addresses of a cluster that runs, which this node is to join.
     join: tuple[str, ...] = ()
+    #: A new cluster lets clients in once so many members have come up.
+    cluster_size: int = 1
     certificates: CertificateFiles | None = None
     admin: Listener | None = None
     #: For the HTTP API, and for Prometheus; None: there is none.

@@ -1,7 +1,7 @@
 """Log lines that strangers cause: a few within a time, and how many more there were.
 
-In: what happened, as often as it does. Out: WARNINGs, not more than so many in ten seconds; each
-says how many were not told before it, and how many there were in all.
+In: what happened, as often as it does. Out: WARNINGs and ERRORs, not more than so many in ten
+seconds; each says how many were not told before it, and how many there were in all.
 """
 
 import logging
@@ -29,6 +29,13 @@ class RareLines:
 
     def warn(self, text: str, *details: object) -> None:
         """Notes that it has happened once more, with a WARNING if there is room for one."""
+        self._note(logging.WARNING, text, details)
+
+    def error(self, text: str, *details: object) -> None:
+        """As `warn`, with an ERROR."""
+        self._note(logging.ERROR, text, details)
+
+    def _note(self, level: int, text: str, details: tuple[object, ...]) -> None:
         self.total += 1
         now = self._clock()
         if now - self._since_s >= _WITHIN_S:
@@ -41,4 +48,4 @@ class RareLines:
             text += " (%d more were not told, %d in all)"
             details = (*details, self._untold, self.total)
             self._untold = 0
-        self._logger.warning(text, *details)
+        self._logger.log(level, text, *details)

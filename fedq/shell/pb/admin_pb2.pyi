@@ -76,7 +76,7 @@ QUARANTINE_ACT_REQUEUE: QuarantineAct
 QUARANTINE_ACT_DISCARD: QuarantineAct
 
 class NodeFigures(_message.Message):
-    __slots__ = ("node", "incarnation", "zone", "version", "raft_role", "leader", "map_version", "lease_held", "stopping", "uptime_ms", "connections", "channels", "consumers", "private_queues", "memory_bytes", "journal_bytes", "journal_segments", "troubles", "failed_logins", "scrub", "journal_dead_bytes", "alarms", "turns", "traffic")
+    __slots__ = ("node", "incarnation", "zone", "version", "raft_role", "leader", "map_version", "lease_held", "stopping", "uptime_ms", "connections", "channels", "consumers", "private_queues", "memory_bytes", "journal_bytes", "journal_segments", "troubles", "failed_logins", "scrub", "journal_dead_bytes", "alarms", "turns", "traffic", "notes", "admin_address")
     NODE_FIELD_NUMBER: _ClassVar[int]
     INCARNATION_FIELD_NUMBER: _ClassVar[int]
     ZONE_FIELD_NUMBER: _ClassVar[int]
@@ -101,6 +101,8 @@ class NodeFigures(_message.Message):
     ALARMS_FIELD_NUMBER: _ClassVar[int]
     TURNS_FIELD_NUMBER: _ClassVar[int]
     TRAFFIC_FIELD_NUMBER: _ClassVar[int]
+    NOTES_FIELD_NUMBER: _ClassVar[int]
+    ADMIN_ADDRESS_FIELD_NUMBER: _ClassVar[int]
     node: str
     incarnation: int
     zone: str
@@ -125,7 +127,9 @@ class NodeFigures(_message.Message):
     alarms: Alarms
     turns: Turns
     traffic: ClientTraffic
-    def __init__(self, node: _Optional[str] = ..., incarnation: _Optional[int] = ..., zone: _Optional[str] = ..., version: _Optional[str] = ..., raft_role: _Optional[_Union[RaftRole, str]] = ..., leader: _Optional[str] = ..., map_version: _Optional[int] = ..., lease_held: _Optional[bool] = ..., stopping: _Optional[bool] = ..., uptime_ms: _Optional[int] = ..., connections: _Optional[int] = ..., channels: _Optional[int] = ..., consumers: _Optional[int] = ..., private_queues: _Optional[int] = ..., memory_bytes: _Optional[int] = ..., journal_bytes: _Optional[int] = ..., journal_segments: _Optional[int] = ..., troubles: _Optional[_Iterable[str]] = ..., failed_logins: _Optional[int] = ..., scrub: _Optional[_Union[Scrub, _Mapping]] = ..., journal_dead_bytes: _Optional[int] = ..., alarms: _Optional[_Union[Alarms, _Mapping]] = ..., turns: _Optional[_Union[Turns, _Mapping]] = ..., traffic: _Optional[_Union[ClientTraffic, _Mapping]] = ...) -> None: ...
+    notes: _containers.RepeatedScalarFieldContainer[str]
+    admin_address: str
+    def __init__(self, node: _Optional[str] = ..., incarnation: _Optional[int] = ..., zone: _Optional[str] = ..., version: _Optional[str] = ..., raft_role: _Optional[_Union[RaftRole, str]] = ..., leader: _Optional[str] = ..., map_version: _Optional[int] = ..., lease_held: _Optional[bool] = ..., stopping: _Optional[bool] = ..., uptime_ms: _Optional[int] = ..., connections: _Optional[int] = ..., channels: _Optional[int] = ..., consumers: _Optional[int] = ..., private_queues: _Optional[int] = ..., memory_bytes: _Optional[int] = ..., journal_bytes: _Optional[int] = ..., journal_segments: _Optional[int] = ..., troubles: _Optional[_Iterable[str]] = ..., failed_logins: _Optional[int] = ..., scrub: _Optional[_Union[Scrub, _Mapping]] = ..., journal_dead_bytes: _Optional[int] = ..., alarms: _Optional[_Union[Alarms, _Mapping]] = ..., turns: _Optional[_Union[Turns, _Mapping]] = ..., traffic: _Optional[_Union[ClientTraffic, _Mapping]] = ..., notes: _Optional[_Iterable[str]] = ..., admin_address: _Optional[str] = ...) -> None: ...
 
 class ClientTraffic(_message.Message):
     __slots__ = ("received", "confirmed", "returned", "unroutable", "delivered", "delivered_without_ack", "got", "got_nothing", "redelivered", "acknowledged")
@@ -224,7 +228,7 @@ class Scrub(_message.Message):
     def __init__(self, passes: _Optional[int] = ..., last_pass_unix_ms: _Optional[int] = ..., segment: _Optional[int] = ..., pass_bytes: _Optional[int] = ..., segments_with_rot: _Optional[int] = ..., messages_mended: _Optional[int] = ..., messages_lost: _Optional[int] = ...) -> None: ...
 
 class Member(_message.Message):
-    __slots__ = ("node", "state", "incarnation", "zone", "peer_address", "amqp_address", "figures", "drain", "leads", "copies", "role")
+    __slots__ = ("node", "state", "incarnation", "zone", "peer_address", "amqp_address", "figures", "drain", "leads", "copies", "role", "copies_that_stay", "speaks_oldest", "speaks_newest", "only_copies", "single_copies")
     NODE_FIELD_NUMBER: _ClassVar[int]
     STATE_FIELD_NUMBER: _ClassVar[int]
     INCARNATION_FIELD_NUMBER: _ClassVar[int]
@@ -236,6 +240,11 @@ class Member(_message.Message):
     LEADS_FIELD_NUMBER: _ClassVar[int]
     COPIES_FIELD_NUMBER: _ClassVar[int]
     ROLE_FIELD_NUMBER: _ClassVar[int]
+    COPIES_THAT_STAY_FIELD_NUMBER: _ClassVar[int]
+    SPEAKS_OLDEST_FIELD_NUMBER: _ClassVar[int]
+    SPEAKS_NEWEST_FIELD_NUMBER: _ClassVar[int]
+    ONLY_COPIES_FIELD_NUMBER: _ClassVar[int]
+    SINGLE_COPIES_FIELD_NUMBER: _ClassVar[int]
     node: str
     state: MemberState
     incarnation: int
@@ -247,7 +256,12 @@ class Member(_message.Message):
     leads: int
     copies: int
     role: MemberRole
-    def __init__(self, node: _Optional[str] = ..., state: _Optional[_Union[MemberState, str]] = ..., incarnation: _Optional[int] = ..., zone: _Optional[str] = ..., peer_address: _Optional[str] = ..., amqp_address: _Optional[str] = ..., figures: _Optional[_Union[NodeFigures, _Mapping]] = ..., drain: _Optional[_Union[Drain, _Mapping]] = ..., leads: _Optional[int] = ..., copies: _Optional[int] = ..., role: _Optional[_Union[MemberRole, str]] = ...) -> None: ...
+    copies_that_stay: int
+    speaks_oldest: int
+    speaks_newest: int
+    only_copies: int
+    single_copies: int
+    def __init__(self, node: _Optional[str] = ..., state: _Optional[_Union[MemberState, str]] = ..., incarnation: _Optional[int] = ..., zone: _Optional[str] = ..., peer_address: _Optional[str] = ..., amqp_address: _Optional[str] = ..., figures: _Optional[_Union[NodeFigures, _Mapping]] = ..., drain: _Optional[_Union[Drain, _Mapping]] = ..., leads: _Optional[int] = ..., copies: _Optional[int] = ..., role: _Optional[_Union[MemberRole, str]] = ..., copies_that_stay: _Optional[int] = ..., speaks_oldest: _Optional[int] = ..., speaks_newest: _Optional[int] = ..., only_copies: _Optional[int] = ..., single_copies: _Optional[int] = ...) -> None: ...
 
 class Drain(_message.Message):
     __slots__ = ("closes_clients",)
@@ -260,7 +274,7 @@ class ClusterStatusRequest(_message.Message):
     def __init__(self) -> None: ...
 
 class ClusterStatusReply(_message.Message):
-    __slots__ = ("node", "leader", "era", "map_version", "members", "queues", "fragments", "fragments_unavailable", "fragments_short", "problems", "awaited", "moves")
+    __slots__ = ("node", "leader", "era", "map_version", "members", "queues", "fragments", "fragments_unavailable", "fragments_short", "problems", "awaited", "moves", "notes", "cluster_version")
     NODE_FIELD_NUMBER: _ClassVar[int]
     LEADER_FIELD_NUMBER: _ClassVar[int]
     ERA_FIELD_NUMBER: _ClassVar[int]
@@ -273,6 +287,8 @@ class ClusterStatusReply(_message.Message):
     PROBLEMS_FIELD_NUMBER: _ClassVar[int]
     AWAITED_FIELD_NUMBER: _ClassVar[int]
     MOVES_FIELD_NUMBER: _ClassVar[int]
+    NOTES_FIELD_NUMBER: _ClassVar[int]
+    CLUSTER_VERSION_FIELD_NUMBER: _ClassVar[int]
     node: str
     leader: str
     era: int
@@ -285,7 +301,9 @@ class ClusterStatusReply(_message.Message):
     problems: _containers.RepeatedScalarFieldContainer[str]
     awaited: _containers.RepeatedCompositeFieldContainer[Awaited]
     moves: int
-    def __init__(self, node: _Optional[str] = ..., leader: _Optional[str] = ..., era: _Optional[int] = ..., map_version: _Optional[int] = ..., members: _Optional[_Iterable[_Union[Member, _Mapping]]] = ..., queues: _Optional[int] = ..., fragments: _Optional[int] = ..., fragments_unavailable: _Optional[int] = ..., fragments_short: _Optional[int] = ..., problems: _Optional[_Iterable[str]] = ..., awaited: _Optional[_Iterable[_Union[Awaited, _Mapping]]] = ..., moves: _Optional[int] = ...) -> None: ...
+    notes: _containers.RepeatedScalarFieldContainer[str]
+    cluster_version: int
+    def __init__(self, node: _Optional[str] = ..., leader: _Optional[str] = ..., era: _Optional[int] = ..., map_version: _Optional[int] = ..., members: _Optional[_Iterable[_Union[Member, _Mapping]]] = ..., queues: _Optional[int] = ..., fragments: _Optional[int] = ..., fragments_unavailable: _Optional[int] = ..., fragments_short: _Optional[int] = ..., problems: _Optional[_Iterable[str]] = ..., awaited: _Optional[_Iterable[_Union[Awaited, _Mapping]]] = ..., moves: _Optional[int] = ..., notes: _Optional[_Iterable[str]] = ..., cluster_version: _Optional[int] = ...) -> None: ...
 
 class DrainNodeRequest(_message.Message):
     __slots__ = ("node", "close_clients")
@@ -296,6 +314,18 @@ class DrainNodeRequest(_message.Message):
     def __init__(self, node: _Optional[str] = ..., close_clients: _Optional[bool] = ...) -> None: ...
 
 class DrainNodeReply(_message.Message):
+    __slots__ = ("changed",)
+    CHANGED_FIELD_NUMBER: _ClassVar[int]
+    changed: bool
+    def __init__(self, changed: _Optional[bool] = ...) -> None: ...
+
+class StopNodeRequest(_message.Message):
+    __slots__ = ("node",)
+    NODE_FIELD_NUMBER: _ClassVar[int]
+    node: str
+    def __init__(self, node: _Optional[str] = ...) -> None: ...
+
+class StopNodeReply(_message.Message):
     __slots__ = ("changed",)
     CHANGED_FIELD_NUMBER: _ClassVar[int]
     changed: bool
@@ -389,7 +419,7 @@ class MembersReply(_message.Message):
     def __init__(self, members: _Optional[_Iterable[_Union[Member, _Mapping]]] = ...) -> None: ...
 
 class Fragment(_message.Message):
-    __slots__ = ("fragment", "primary", "backups", "in_sync", "epoch", "reign", "state", "ready", "unacknowledged", "bytes", "readers", "copies", "traffic")
+    __slots__ = ("fragment", "primary", "backups", "in_sync", "epoch", "reign", "state", "ready", "unacknowledged", "bytes", "readers", "copies", "traffic", "moves_to")
     FRAGMENT_FIELD_NUMBER: _ClassVar[int]
     PRIMARY_FIELD_NUMBER: _ClassVar[int]
     BACKUPS_FIELD_NUMBER: _ClassVar[int]
@@ -403,6 +433,7 @@ class Fragment(_message.Message):
     READERS_FIELD_NUMBER: _ClassVar[int]
     COPIES_FIELD_NUMBER: _ClassVar[int]
     TRAFFIC_FIELD_NUMBER: _ClassVar[int]
+    MOVES_TO_FIELD_NUMBER: _ClassVar[int]
     fragment: int
     primary: str
     backups: _containers.RepeatedScalarFieldContainer[str]
@@ -416,7 +447,8 @@ class Fragment(_message.Message):
     readers: _containers.RepeatedCompositeFieldContainer[NamedReader]
     copies: _containers.RepeatedCompositeFieldContainer[Copy]
     traffic: FragmentTraffic
-    def __init__(self, fragment: _Optional[int] = ..., primary: _Optional[str] = ..., backups: _Optional[_Iterable[str]] = ..., in_sync: _Optional[_Iterable[str]] = ..., epoch: _Optional[int] = ..., reign: _Optional[int] = ..., state: _Optional[_Union[FragmentState, str]] = ..., ready: _Optional[int] = ..., unacknowledged: _Optional[int] = ..., bytes: _Optional[int] = ..., readers: _Optional[_Iterable[_Union[NamedReader, _Mapping]]] = ..., copies: _Optional[_Iterable[_Union[Copy, _Mapping]]] = ..., traffic: _Optional[_Union[FragmentTraffic, _Mapping]] = ...) -> None: ...
+    moves_to: str
+    def __init__(self, fragment: _Optional[int] = ..., primary: _Optional[str] = ..., backups: _Optional[_Iterable[str]] = ..., in_sync: _Optional[_Iterable[str]] = ..., epoch: _Optional[int] = ..., reign: _Optional[int] = ..., state: _Optional[_Union[FragmentState, str]] = ..., ready: _Optional[int] = ..., unacknowledged: _Optional[int] = ..., bytes: _Optional[int] = ..., readers: _Optional[_Iterable[_Union[NamedReader, _Mapping]]] = ..., copies: _Optional[_Iterable[_Union[Copy, _Mapping]]] = ..., traffic: _Optional[_Union[FragmentTraffic, _Mapping]] = ..., moves_to: _Optional[str] = ...) -> None: ...
 
 class Copy(_message.Message):
     __slots__ = ("node", "fragment", "role", "messages", "messages_on_disk_alone", "memory_bytes", "on_disk_alone_bytes", "journal_bytes", "journal_segments", "journal_dead_bytes", "scratch_bytes", "reading_bytes", "at_hand_bytes", "age_ms", "age_ms_max", "stream", "whole", "last", "last_reign")

@@ -114,6 +114,11 @@ class AdminStub:
                 request_serializer=admin__pb2.CloseConnectionsRequest.SerializeToString,
                 response_deserializer=admin__pb2.CloseConnectionsReply.FromString,
                 _registered_method=True)
+        self.StopNode = channel.unary_unary(
+                '/fedq.admin.v1.Admin/StopNode',
+                request_serializer=admin__pb2.StopNodeRequest.SerializeToString,
+                response_deserializer=admin__pb2.StopNodeReply.FromString,
+                _registered_method=True)
         self.LocalNode = channel.unary_unary(
                 '/fedq.admin.v1.Admin/LocalNode',
                 request_serializer=admin__pb2.LocalNodeRequest.SerializeToString,
@@ -370,6 +375,14 @@ class AdminServicer:
 
     def CloseConnections(self, request, context):
         """Ends client connections: they hear connection.close 320.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def StopNode(self, request, context):
+        """Stops the node that is asked, as SIGTERM does: it hands over and ends. Not for other members, and
+        refused on their port. FAILED_PRECONDITION if the node asked is another one.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -656,6 +669,11 @@ def add_AdminServicer_to_server(servicer, server):
                     servicer.CloseConnections,
                     request_deserializer=admin__pb2.CloseConnectionsRequest.FromString,
                     response_serializer=admin__pb2.CloseConnectionsReply.SerializeToString,
+            ),
+            'StopNode': grpc.unary_unary_rpc_method_handler(
+                    servicer.StopNode,
+                    request_deserializer=admin__pb2.StopNodeRequest.FromString,
+                    response_serializer=admin__pb2.StopNodeReply.SerializeToString,
             ),
             'LocalNode': grpc.unary_unary_rpc_method_handler(
                     servicer.LocalNode,
@@ -1230,6 +1248,33 @@ class Admin:
             '/fedq.admin.v1.Admin/CloseConnections',
             admin__pb2.CloseConnectionsRequest.SerializeToString,
             admin__pb2.CloseConnectionsReply.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def StopNode(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/fedq.admin.v1.Admin/StopNode',
+            admin__pb2.StopNodeRequest.SerializeToString,
+            admin__pb2.StopNodeReply.FromString,
             options,
             channel_credentials,
             insecure,

@@ -30,7 +30,7 @@ class JoinAnswer(_message.Message):
     def __init__(self, cluster: _Optional[str] = ..., roster: _Optional[_Mapping[str, str]] = ...) -> None: ...
 
 class Hello(_message.Message):
-    __slots__ = ("version", "node", "incarnation", "start", "started_ms", "agreed", "known", "known_start", "nonce", "certificate", "signature", "oldest", "cluster", "belongs_to", "reached_at")
+    __slots__ = ("version", "node", "incarnation", "start", "started_ms", "agreed", "known", "known_start", "nonce", "certificate", "signature", "oldest", "cluster", "belongs_to", "reached_at", "directory")
     class AgreedEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -53,6 +53,7 @@ class Hello(_message.Message):
     CLUSTER_FIELD_NUMBER: _ClassVar[int]
     BELONGS_TO_FIELD_NUMBER: _ClassVar[int]
     REACHED_AT_FIELD_NUMBER: _ClassVar[int]
+    DIRECTORY_FIELD_NUMBER: _ClassVar[int]
     version: int
     node: str
     incarnation: int
@@ -68,7 +69,8 @@ class Hello(_message.Message):
     cluster: int
     belongs_to: str
     reached_at: str
-    def __init__(self, version: _Optional[int] = ..., node: _Optional[str] = ..., incarnation: _Optional[int] = ..., start: _Optional[str] = ..., started_ms: _Optional[int] = ..., agreed: _Optional[_Mapping[str, str]] = ..., known: _Optional[int] = ..., known_start: _Optional[str] = ..., nonce: _Optional[bytes] = ..., certificate: _Optional[bytes] = ..., signature: _Optional[bytes] = ..., oldest: _Optional[int] = ..., cluster: _Optional[int] = ..., belongs_to: _Optional[str] = ..., reached_at: _Optional[str] = ...) -> None: ...
+    directory: str
+    def __init__(self, version: _Optional[int] = ..., node: _Optional[str] = ..., incarnation: _Optional[int] = ..., start: _Optional[str] = ..., started_ms: _Optional[int] = ..., agreed: _Optional[_Mapping[str, str]] = ..., known: _Optional[int] = ..., known_start: _Optional[str] = ..., nonce: _Optional[bytes] = ..., certificate: _Optional[bytes] = ..., signature: _Optional[bytes] = ..., oldest: _Optional[int] = ..., cluster: _Optional[int] = ..., belongs_to: _Optional[str] = ..., reached_at: _Optional[str] = ..., directory: _Optional[str] = ...) -> None: ...
 
 class RaftFrame(_message.Message):
     __slots__ = ("data",)

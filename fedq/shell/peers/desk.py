@@ -26,6 +26,9 @@ from fedq.shell.peers.proof import PeerProof
 
 #: The setting that must be the same as long as a node belongs to no cluster.
 PEERS: Final = "peers"
+#: Who says something goes on saying it if no longer than this passes in between: who is dialled is
+#: dialled again within a second or so.
+_GOES_ON_S: Final = 10.0
 #: Characters of a name that an unknown caller gives which are shown.
 _SHOWN: Final = 32
 
@@ -53,7 +56,8 @@ class PeerDesk:
 
     __slots__ = (
         "_answering", "_callers", "_clock", "_dismissed", "_foreign", "_owners", "_past", "_proof",
-        "_suspect_s", "_tell", "belongs_to", "cluster_version", "forgotten", "hello", "is_current",
+        "_suspect_s", "_tell", "belongs_to", "cluster_version", "directory_of", "forgotten",
+        "hello", "is_current",
         "known_of", "neighbours", "on_address", "on_behind", "on_cluster", "on_foreign",
     )  # fmt: skip
 
@@ -91,12 +95,14 @@ class PeerDesk:
         #: Called when somebody's data directory belongs to a cluster, and this node's to none, or
         #: to the same one at a time when it did not know the caller.
         self.on_cluster: Callable[[], None] = lambda: None
+        #: The data directory of a node that was let into the running cluster; "": not known.
+        self.directory_of: Callable[[NodeId], str] = lambda _: ""
         #: What a node hears that was taken out of the cluster; None: it was not.
         self.forgotten: Callable[[NodeId], str | None] = lambda _: None
         #: The other nodes of the cluster, as they are at any time.
         self.neighbours: Collection[NodeId] = ()
-        #: The nodes that say that this one was taken out, and since when.
-        self._dismissed: dict[NodeId, float] = {}
+        #: The nodes that go on saying that this one was taken out: since when, and when last.
+        self._dismissed: dict[NodeId, tuple[float, float]] = {}
         #: The nodes that said so last, and to which one.
         self._foreign: dict[NodeId, str] = {}
         self._suspect_s = suspect_s
@@ -140,7 +146,28 @@ class PeerDesk:
 
     def unfit(self, hello: Hello) -> str | None:
         """Why the other node's process and this one cannot be of one cluster; None: they can."""
-        return self._misfit(hello) or self._foreigner(hello) or self._differing(hello)
+        return (
+            self._misfit(hello) or self._foreigner(hello) or self.misplaced(hello)
+            or self._differing(hello)
+        )  # fmt: skip
+
+    def misplaced(self, hello: Hello) -> str | None:
+        """Why a process is not the node of its name that was let in; None: it may be.
+
+        Who was forgotten would take its successor's place. Nobody is judged by a map that may be
+        one of a while ago.
+        """
+        known = self.directory_of(hello.node)
+        if not known or not hello.directory or known == hello.directory or not self.is_current():
+            return None
+        sentence = (
+            f"node '{hello.node}' of this cluster has another data directory than process "
+            f"{hello.process.incarnation} of that name, which was taken out of the cluster, or "
+            "never was of it: give that one an empty data directory, a name of its own, and "
+            "`join` in its configuration"
+        )
+        self._tell(f"directory {hello.node}", sentence)
+        return sentence
 
     def unfit_to_join(self, hello: Hello) -> str | None:
         """Why a node that asks to join cannot be of this node's cluster; None: it can.
@@ -272,11 +299,18 @@ class PeerDesk:
     def dismissed_by(self, peer: NodeId, sentence: str) -> None:
         """Notes that a peer says that this node was taken out of the cluster.
 
-        Who is behind may be wrong about it: what counts is what most of them go on saying.
+        Who is behind may be wrong about it: what counts is what most of them go on saying. Each is
+        dialled again within seconds; whoever was not heard to say so for longer says so no more.
         """
         now_s = self._clock()
-        self._dismissed.setdefault(peer, now_s)
-        long = [n for n, since_s in self._dismissed.items() if now_s - since_s >= self._suspect_s]
+        since_s, last_s = self._dismissed.get(peer, (now_s, now_s))
+        if now_s - last_s > _GOES_ON_S:
+            since_s = now_s
+        self._dismissed[peer] = (since_s, now_s)
+        long = [
+            node for node, (since_s, last_s) in self._dismissed.items()
+            if now_s - last_s <= _GOES_ON_S and now_s - since_s >= self._suspect_s
+        ]  # fmt: skip
         if 2 * len(long) > len(self.neighbours):
             self.on_foreign(sentence)
 

@@ -55,6 +55,8 @@ class Hello(NamedTuple):
     belongs_to: str = ""
     #: Of a caller: its own peer address, "host:port"; "": it does not say.
     reached_at: str = ""
+    #: Its data directory's random id; "": it does not say.
+    directory: str = ""
 
 
 def encode_hello(hello: Hello) -> bytes:
@@ -67,6 +69,7 @@ def encode_hello(hello: Hello) -> bytes:
         agreed=hello.agreed, known=hello.known[0],
         known_start=hello.known[1], nonce=hello.nonce, certificate=certificate,
         signature=signature, belongs_to=hello.belongs_to, reached_at=hello.reached_at,
+        directory=hello.directory,
     ).SerializeToString()  # fmt: skip
 
 
@@ -82,11 +85,12 @@ def decode_hello(data: bytes) -> Hello:
     known = (wire.known, wire.known_start)
     proof = Proof(wire.certificate, wire.signature) if wire.certificate else None
     agreed = dict(wire.agreed)
-    _check_said((wire.node, wire.start, wire.known_start, wire.belongs_to, wire.reached_at), agreed)
+    names = (wire.node, wire.start, wire.known_start, wire.belongs_to, wire.reached_at)
+    _check_said((*names, wire.directory), agreed)
     return Hello(
         NodeId(node_name(wire.node)), process, agreed, known, wire.nonce, proof,
         (wire.oldest or wire.version, wire.version), wire.cluster, wire.belongs_to,
-        wire.reached_at,
+        wire.reached_at, wire.directory,
     )  # fmt: skip
 
 

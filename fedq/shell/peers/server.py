@@ -18,6 +18,7 @@ import grpc.aio
 
 from fedq.core.ids import NodeId
 from fedq.core.peer_messages import PeerFrame
+from fedq.shell.log_lines.rare_lines import RareLines
 from fedq.shell.peers.calling import Context, UnprovenError, caller_of
 from fedq.shell.peers.channel import SERVICE
 from fedq.shell.peers.codec import decode_raft
@@ -61,6 +62,7 @@ class PeerServer:
         "_is_secure",
         "_node_id",
         "_peers",
+        "_rare",
         "_readers",
         "_said",
         "_sink",
@@ -86,6 +88,8 @@ class PeerServer:
         self._endings: dict[asyncio.Task[None], None] = {}
         #: The last sentence with which each peer was turned away.
         self._said: dict[NodeId, str] = {}
+        #: The lines about calls that are refused, which anybody may cause.
+        self._rare = RareLines(logger, asyncio.get_running_loop().time)
 
     def add_to(self, server: grpc.aio.Server) -> None:
         """Registers with `server`, which must not have been started yet."""
@@ -142,7 +146,7 @@ class PeerServer:
                     return
                 take(peer, data)
         except MalformedFrameError as error:
-            logger.warning("closing the %s stream of %s: %s", kind, peer, error)
+            self._rare.warn("closing the %s stream of %s: %s", kind, peer, error)
             await context.abort(grpc.StatusCode.INVALID_ARGUMENT, str(error))
         finally:
             if self._streams.get((kind, peer)) is context:
@@ -171,6 +175,11 @@ class PeerServer:
                 "let it join the cluster"
             )
             await self._refuse(context, elsewhere or stranger, peer)
+        misplaced = self._desk.misplaced(hello)
+        if misplaced is not None:
+            # It was forgotten, and another one of its name was let in.
+            self._rare.warn("refused %r at %s: %s", peer, context.peer(), misplaced)
+            await context.abort(grpc.StatusCode.NOT_FOUND, misplaced)
         refusal = self._desk.judge(hello)
         if refusal is not None:
             await self._turn_away(context, refusal, peer)
@@ -199,12 +208,12 @@ class PeerServer:
         # It tries again and again: once is enough.
         if code is not grpc.StatusCode.UNAVAILABLE and refusal.sentence != self._said.get(caller):
             self._said[caller] = refusal.sentence
-            logger.error("refused %r at %s: %s", caller, context.peer(), refusal.sentence)
+            self._rare.error("refused %r at %s: %s", caller, context.peer(), refusal.sentence)
         await context.abort(code, refusal.sentence)
         raise AssertionError("a call goes on that was aborted")
 
     async def _refuse(self, context: Context, text: str, caller: str) -> NoReturn:
-        logger.warning("refused %r at %s: %s", caller[:255], context.peer(), text)
+        self._rare.warn("refused %r at %s: %s", caller[:255], context.peer(), text)
         await context.abort(grpc.StatusCode.PERMISSION_DENIED, text)
         raise AssertionError("a call goes on that was aborted")
 

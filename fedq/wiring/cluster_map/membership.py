@@ -10,6 +10,9 @@ copies leave the in-sync sets in the same commit (docs/adr/0031-who-a-process-is
 *process* held alone (claimed names, its mark on exchanges with private bindings) goes with it, as
 do moves to it.
 
+Who was let into a running cluster comes up on the data directory that was let in, and on no other
+one: a machine that was forgotten does not take the place of its successor.
+
 An *era* lasts as long as at least one process lives that knew it: non-durable exchanges and queues
 last as long as their era. The leader lets a process that came up join the era (`JoinEra`) once it
 has heard a process of the era: after a stop of all nodes the map still takes them for up. So does a
@@ -21,6 +24,7 @@ from typing import assert_never
 
 from fedq.core.errors import PRECONDITION_FAILED, Refused
 from fedq.core.ids import NodeId
+from fedq.core.versions import DIRECTORIES
 from fedq.wiring.cluster_map import releases, roster
 from fedq.wiring.cluster_map.bindings import remove_exchange, remove_queue
 from fedq.wiring.cluster_map.copies import leave_sync
@@ -36,6 +40,7 @@ from fedq.wiring.cluster_map.operations_members import (
     ForgetNode,
     NameVoters,
     PromoteNode,
+    ReplaceVoter,
     Speaks,
 )
 from fedq.wiring.cluster_map.processes import forget_process
@@ -61,7 +66,7 @@ def apply(state: MapState, operation: MemberOperation) -> Ok | Refused:
             return _new_era(state)
         case Speaks():
             return releases.apply(state, operation)
-        case NameVoters() | AdmitNode() | PromoteNode() | ForgetNode():
+        case NameVoters() | AdmitNode() | PromoteNode() | ForgetNode() | ReplaceVoter():
             return roster.apply(state, operation)
         case _:
             assert_never(operation)
@@ -70,9 +75,10 @@ def apply(state: MapState, operation: MemberOperation) -> Ok | Refused:
 def _member_up(state: MapState, operation: MemberUp) -> Ok | Refused:
     node, incarnation = operation.node, operation.incarnation
     known = state.members.get(node)
-    if known is not None:
+    refusal = _refuse_directory(state, operation)
+    if refusal is None and known is not None:
         refusal = _refuse_process(known, operation)
-    else:
+    elif refusal is None:
         refusal = _refuse_stranger(state, node) or state.refuse_if_full(by_operator=True)
     if refusal is not None:
         return refusal
@@ -111,6 +117,23 @@ def _member_up(state: MapState, operation: MemberUp) -> Ok | Refused:
 
 def _is_same(known: Member, operation: MemberUp) -> bool:
     return (operation.incarnation, operation.start) == (known.incarnation, known.start)
+
+
+def _refuse_directory(state: MapState, operation: MemberUp) -> Refused | None:
+    """Why a process is not of the node that was let in under its name; None: it may be.
+
+    Who was forgotten, and has the data directory of before, would take the place of its successor.
+    """
+    place = state.roster.get(operation.node)
+    if place is None or not place.directory or state.cluster_version < DIRECTORIES:
+        return None
+    if operation.directory == place.directory:
+        return None
+    return Refused(
+        PRECONDITION_FAILED,
+        f"node '{operation.node}' of this cluster has another data directory: to be of it this "
+        "process needs an empty data directory, a name of its own, and `join` in its configuration",
+    )
 
 
 def _refuse_stranger(state: MapState, node: NodeId) -> Refused | None:

@@ -21,7 +21,6 @@ from fedq.core import limits
 from fedq.core.ids import Epoch, FragmentId, Incarnation, NodeId
 from fedq.wiring.cluster_map.operation_fields import (
     Check,
-    count,
     flag,
     name,
     number,
@@ -33,7 +32,12 @@ from fedq.wiring.cluster_map.operation_fields import arguments_of as arguments_o
 from fedq.wiring.cluster_map.operation_fields import canonical_arguments as canonical_arguments
 from fedq.wiring.cluster_map.operations_access import ACCESS_FORMS, AccessOperation
 from fedq.wiring.cluster_map.operations_copies import ADOPT_FIELDS, SET_COPIES_FIELDS, AdoptCopy
-from fedq.wiring.cluster_map.operations_members import MEMBER_FORMS, RosterOperation, Speaks
+from fedq.wiring.cluster_map.operations_members import MEMBER_FORMS, form_of_process
+from fedq.wiring.cluster_map.operations_members import JoinEra as JoinEra
+from fedq.wiring.cluster_map.operations_members import MemberDown as MemberDown
+from fedq.wiring.cluster_map.operations_members import MemberOperation as MemberOperation
+from fedq.wiring.cluster_map.operations_members import MemberUp as MemberUp
+from fedq.wiring.cluster_map.operations_members import NewEra as NewEra
 from fedq.wiring.cluster_map.operations_moves import MOVING_FORMS, MovingOperation
 from fedq.wiring.cluster_map.operations_tracing import TRACING_FORMS, TracingOperation
 
@@ -51,52 +55,6 @@ REPLICATE_ALL: Final = "all"
 REPLICATE_PERSISTENT: Final = "persistent"
 REPLICATE_NONE: Final = "none"
 REPLICATION_MODES: Final = (REPLICATE_ALL, REPLICATE_PERSISTENT, REPLICATE_NONE)
-
-# --- members ---------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True)
-class MemberUp:
-    """The process `incarnation` of `node` runs and can be reached; "host:port" addresses.
-
-    `known` is the process that the map names so far, as the proposer saw it (0: none).
-    """
-
-    node: NodeId
-    incarnation: Incarnation
-    peer_address: str
-    amqp_address: str
-    zone: str
-    #: The process's own random id, and the wall clock when it began; "": of an earlier release,
-    #: whose processes are told apart by their numbers alone.
-    start: str = ""
-    started_ms: int = 0
-    known: int = 0
-    known_start: str = ""
-    #: Its data directory did not go on from the known process: its copies count as old.
-    behind: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class MemberDown:
-    """The process `incarnation` of `node` is gone, or silent for so long that it counts as gone."""
-
-    node: NodeId
-    incarnation: Incarnation
-
-
-@dataclass(frozen=True, slots=True)
-class JoinEra:
-    """The process has heard of the non-durable objects from one that knew them."""
-
-    node: NodeId
-    incarnation: Incarnation
-
-
-@dataclass(frozen=True, slots=True)
-class NewEra:
-    """Begins an era: every process that knew the non-durable objects is gone; forget them."""
-
 
 # --- wiring ----------------------------------------------------------------------------------
 
@@ -254,7 +212,6 @@ class SetCopies:
     restart: bool
 
 
-MemberOperation: TypeAlias = MemberUp | MemberDown | JoinEra | NewEra | Speaks | RosterOperation
 FragmentOperation: TypeAlias = AddFragment | RetireFragment | SetCopies | AdoptCopy
 WiringOperation: TypeAlias = (
     DeclareExchange
@@ -313,38 +270,8 @@ _CLAIM: Final[dict[str, Check]] = {
 }
 
 
-def _member_up_before(
-    node: NodeId, incarnation: Incarnation, peer_address: str, amqp_address: str, zone: str
-) -> MemberUp:
-    """The form of `MemberUp` in releases that told processes apart by their numbers alone."""
-    return MemberUp(node, incarnation, peer_address, amqp_address, zone)
-
-
-_PROCESS: Final[dict[str, Check]] = {
-    "node": name,
-    "incarnation": number,
-    "peer_address": text,
-    "amqp_address": text,
-    "zone": text,
-}
-
 #: Name on the wire -> the operation's class and the check of each field.
 _FORMS: Final[dict[str, tuple[Callable[..., Operation], dict[str, Check]]]] = {
-    "member_up": (_member_up_before, _PROCESS),
-    "process_up": (
-        MemberUp,
-        {
-            **_PROCESS,
-            "start": text,
-            "started_ms": count,
-            "known": count,
-            "known_start": text,
-            "behind": flag,
-        },
-    ),
-    "member_down": (MemberDown, {"node": name, "incarnation": number}),
-    "join_era": (JoinEra, {"node": name, "incarnation": number}),
-    "new_era": (NewEra, {}),
     **MEMBER_FORMS,
     "declare_exchange": (
         DeclareExchange,
@@ -406,7 +333,10 @@ class Command:
 
 def encode_operation(operation: Operation) -> bytes:
     """One operation, as commands carry it. ValueError for a name that is not UTF-8."""
-    name = _NAMES[type(operation)]
+    if isinstance(operation, MemberUp):
+        name = form_of_process(operation)
+    else:
+        name = _NAMES[type(operation)]
     form: dict[str, object] = {"op": name}
     for field in _FORMS[name][1]:
         form[field] = getattr(operation, field)

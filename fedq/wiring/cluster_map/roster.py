@@ -1,16 +1,18 @@
 """The roster: the nodes that are of the cluster, where they are reached, and who should vote.
 
-Inputs: the map and a committed `NameVoters`, `AdmitNode`, `PromoteNode` or `ForgetNode`, and the
-sets of voters that the log names (docs/adr/0084). Outputs: their results; changes are appended to
-the map's. Until the cluster speaks `versions.MEMBERSHIP` there is no roster, and the configurations
-say all this. Invariants (docs/adr/0085):
+Inputs: the map and a committed `NameVoters`, `AdmitNode`, `PromoteNode`, `ForgetNode` or
+`ReplaceVoter`, and the sets of voters that the log names (docs/adr/0084). Outputs: their results;
+changes are appended to the map's. Until the cluster speaks `versions.MEMBERSHIP` there is no
+roster, and the configurations say all this. Invariants (docs/adr/0085, 0101):
 
 * at most `limits.VOTERS_MAX` should vote, and one at least; who joins does if there is room, and
   observes otherwise;
 * a name belongs to one data directory until its node is forgotten; with what it held alone
   nobody is forgotten, and nobody who is up;
 * an address is one that can be dialled: every node dials it, again at each start;
-* whom the log still counts is not let in again under that name.
+* whom the log still counts is not let in again under that name;
+* a voter is replaced by an observer only if it is down and the log has carried out all that was
+  wanted before, so one at a time, and a majority of who should vote then is up.
 """
 
 from dataclasses import replace
@@ -20,13 +22,14 @@ from fedq.core.addresses import is_address
 from fedq.core.errors import NOT_FOUND, PRECONDITION_FAILED, RESOURCE_ERROR, Refused
 from fedq.core.ids import NodeId
 from fedq.core.limits import FORGOTTEN_MAX, NODES_MAX, VOTERS_MAX
-from fedq.core.versions import MEMBERSHIP
+from fedq.core.versions import MEMBERSHIP, VOTERS_REPLACED
 from fedq.wiring.cluster_map.copies import leave_copies, only_copies_of
 from fedq.wiring.cluster_map.operations_members import (
     AdmitNode,
     ForgetNode,
     NameVoters,
     PromoteNode,
+    ReplaceVoter,
     RosterOperation,
 )
 from fedq.wiring.cluster_map.operations_moves import DrainChanged
@@ -45,6 +48,8 @@ def apply(state: MapState, operation: RosterOperation) -> Ok | Refused:
             return _promote(state, operation)
         case ForgetNode():
             return _forget(state, operation)
+        case ReplaceVoter():
+            return _replace(state, operation)
         case _:
             assert_never(operation)
 
@@ -261,3 +266,61 @@ def _replace_voter(state: MapState) -> None:
         if not place.votes and member is not None and member.up:
             _let_vote(state, node, place)
             return
+
+
+def _replace(state: MapState, operation: ReplaceVoter) -> Ok | Refused:
+    refusal = why_not_replaced(state, operation)
+    if refusal is not None:
+        return refusal
+    node, by = operation.node, operation.by
+    state.roster[node] = replace(state.roster[node], votes=False)
+    state.changes.append(RosterChanged("roster", node))
+    _let_vote(state, by, state.roster[by])
+    return Ok(1)
+
+
+def why_not_replaced(state: MapState, operation: ReplaceVoter) -> Refused | None:
+    """Why an observer does not take a voter's place, by this map; None: it does."""
+    node, by = operation.node, operation.by
+    if state.cluster_version < VOTERS_REPLACED:
+        return Refused(
+            PRECONDITION_FAILED,
+            f"the cluster speaks version {state.cluster_version}, and voters are replaced from "
+            f"version {VOTERS_REPLACED} on: update all of its nodes first",
+        )
+    for name in (node, by):
+        if name not in state.roster:
+            return _refuse_unknown(name)
+    if not state.roster[node].votes:
+        return Refused(PRECONDITION_FAILED, f"node '{node}' is no voter")
+    if state.roster[by].votes:
+        return Refused(PRECONDITION_FAILED, f"node '{by}' is a voter already")
+    member = state.members.get(node)
+    if member is not None and (member.up or member.incarnation != operation.incarnation):
+        return Refused(PRECONDITION_FAILED, f"node '{node}' has come back: it goes on voting")
+    if not _is_process_up(state, by, operation.by_incarnation):
+        return Refused(PRECONDITION_FAILED, f"node '{by}' is not up as it was")
+    wanted = wanted_voters(state) or ()
+    if ({*_counted(state)} ^ {*wanted}) - {node}:
+        return Refused(PRECONDITION_FAILED, "another change of who votes is under way")
+    will = [*(voter for voter in wanted if voter != node), by]
+    if 2 * len([voter for voter in will if _is_up(state, voter)]) <= len(will):
+        return Refused(PRECONDITION_FAILED, "a majority of those who would vote then is not up")
+    return None
+
+
+def _counted(state: MapState) -> tuple[NodeId, ...]:
+    """The voters by the log: while that names nobody, those with whom the cluster began."""
+    if state.voters:
+        return state.voters
+    return tuple([node for node, place in state.roster.items() if not place.directory])
+
+
+def _is_up(state: MapState, node: NodeId) -> bool:
+    member = state.members.get(node)
+    return member is not None and member.up
+
+
+def _is_process_up(state: MapState, node: NodeId, incarnation: int) -> bool:
+    member = state.members.get(node)
+    return member is not None and member.up and member.incarnation == incarnation

@@ -255,6 +255,7 @@ def test_raft_frames_and_introductions_survive_the_wire() -> None:
     hello = peer_hello.Hello(NodeId("n2"), process, {"peers": "n1, n2"})
     assert peer_hello.decode_hello(peer_hello.encode_hello(hello)) == hello
     newer = hello._replace(speaks=(NEWEST, NEWEST + 3), cluster=NEWEST + 1, nonce=b"n" * 16)
+    newer = newer._replace(directory="0a1b")
     assert peer_hello.decode_hello(peer_hello.encode_hello(newer)) == newer
     # Releases before this one spoke one version.
     older = pb.Hello(version=3, node="n2").SerializeToString()
@@ -265,3 +266,7 @@ def test_raft_frames_and_introductions_survive_the_wire() -> None:
     for data in (b"\xff", b"", nameless, bytes(peer_hello.HELLO_BYTES_MAX + 1)):
         with pytest.raises(MalformedFrameError):
             peer_hello.decode_hello(data)
+    # What is repeated in sentences for operators.
+    for directory in ("d" * 256, "a\nline"):
+        with pytest.raises(MalformedFrameError):
+            peer_hello.decode_hello(peer_hello.encode_hello(newer._replace(directory=directory)))

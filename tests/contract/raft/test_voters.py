@@ -167,6 +167,60 @@ def test_who_is_new_helps_a_candidate_that_counts_it(tmp_path: Path) -> None:
         assert sets_of(servers["n4"]) == ("n1", "n2", "n3", "n4")
 
 
+def test_a_voter_that_was_replaced_observes_when_it_comes_back_with_the_log_of_before(
+    tmp_path: Path,
+) -> None:
+    five = "n1 n2 n3 n4 n5"
+    configured = dict.fromkeys(five.split(), five) | {"n6": ""}
+    with group(tmp_path, configured=configured) as servers:
+        leader = servers.elect("n1")
+        servers.settle()
+        servers.kill("n5")
+        servers.propose(leader, want(1, ["n1", "n2", "n3", "n4", "n6"]))
+        servers.settle()
+        assert sets_of(leader) == ("n1", "n2", "n3", "n4", "n6")
+        # Never fewer than a majority of the set before, and never two at a time.
+        assert [len(names) for names in servers.machines[leader.name].voters] == [5, 4, 5]
+        # By its own log it votes, and stands before it has heard of anything; nobody is with it.
+        servers.start(NodeId("n5"))
+        servers.campaign("n5")
+        servers.deliver_all()
+        assert not servers["n5"].leads
+        servers.elect("n1")
+        servers.settle()
+        assert sets_of(servers["n5"]) == ("n1", "n2", "n3", "n4", "n6")
+        term = servers["n5"].voter.term
+        servers.split("n1 n2 n3 n4 n6", "n5")
+        servers.campaign("n5")
+        servers.deliver_all()
+        assert servers["n5"].voter.term == term
+        # Nor does it count: with it, two of five and an observer are no majority.
+        servers.heal()
+        leader = servers.elect("n1")
+        servers.settle()
+        servers.split("n1 n2 n5", "n3 n4 n6")
+        servers.propose(leader, b"by two voters")
+        servers.settle()
+        assert b"by two voters" not in servers.machines[leader.name].commands
+
+
+def test_a_voter_is_not_replaced_while_that_would_leave_no_majority(tmp_path: Path) -> None:
+    five = "n1 n2 n3 n4 n5"
+    configured = dict.fromkeys(five.split(), five) | {"n6": ""}
+    with group(tmp_path, configured=configured) as servers:
+        leader = servers.elect("n1")
+        servers.settle()
+        # The log is wanted to go there at once, by two names; each step has to stand by itself.
+        servers.split("n1 n2 n3", "n4 n5 n6")
+        servers.propose(leader, want(1, ["n1", "n2", "n3", "n6"]))
+        servers.settle()
+        # n6, which is not there, is not counted; who is gone is, one after the other.
+        assert sets_of(leader) == ("n1", "n2", "n3")
+        servers.heal()
+        servers.settle()
+        assert sets_of(leader) == ("n1", "n2", "n3", "n6")
+
+
 # --- what the lock is for -------------------------------------------------------------------------
 
 

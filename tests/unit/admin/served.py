@@ -13,12 +13,14 @@ import threading
 from collections.abc import Callable, Coroutine, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any, TypeVar
 
 import grpc
 import grpc.aio
 
 from fedq.admin.access_answers import AccessAnswers
+from fedq.admin.own_process import OwnProcess
 from fedq.admin.service import AdminService
 from fedq.core.errors import Refused
 from fedq.core.ids import (
@@ -407,6 +409,10 @@ class Served:
         self.shared = SharedMap()
         self.turns = TurnTimes()
         self.ports: dict[str, int] = {}
+        #: Members without an admin port, and those that were asked to stop.
+        self.without_admin: list[str] = []
+        self.stopped: list[str] = []
+        self._stops: list[asyncio.Task[None]] = []
         self._servers: dict[str, grpc.aio.Server] = {}
         self._services: dict[str, AdminService] = {}
 
@@ -417,6 +423,7 @@ class Served:
             service = AdminService(
                 overview, lambda _, address: _channel(address), access, lambda *_: None,
                 overview.close, self.turns,
+                OwnProcess(partial(self._admin_address, name), partial(self._stop_process, name)),
             )  # fmt: skip
             service.add_to(server)
             self.ports[name] = server.add_insecure_port("127.0.0.1:0")
@@ -424,6 +431,15 @@ class Served:
             await server.start()
         for name, port in self.ports.items():
             set_member(self.cluster, name, peer_address=f"127.0.0.1:{port}")
+
+    def _admin_address(self, name: str) -> str:
+        return "" if name in self.without_admin else self.address(name)
+
+    def _stop_process(self, name: str) -> None:
+        """As a process that stops: it answers, and then nobody listens there any more."""
+        self.stopped.append(name)
+        set_member(self.cluster, name, state=MemberState.DOWN)
+        self._stops.append(asyncio.create_task(self._servers[name].stop(5.0)))
 
     async def stop(self) -> None:
         for name in list(self._servers):

@@ -13,7 +13,7 @@ from fedq.admin.moving import Move, plan
 from fedq.core.errors import NOT_FOUND, PRECONDITION_FAILED, Refused
 from fedq.core.ids import Epoch, FragmentId, NodeId, QueueKey
 from fedq.node.views.alarm_view import AlarmOverview
-from fedq.node.views.overview_types import FragmentOverview, QueueOverview
+from fedq.node.views.overview_types import FragmentOverview, QueueOverview, Staying
 from fedq.shell.pb import admin_pb2 as pb
 from fedq.shell.pb import admin_pb2_grpc
 from fedq.wiring.cluster_map.operations_members import ForgetNode
@@ -193,11 +193,71 @@ def test_a_wait_that_is_in_vain_has_exit_code_4(
     drain(cluster, False, 1, 1)
     at = ("--node", servers.address("n1"))
     assert fedq("cluster", "drain", "n2", "--wait", "0", *at).exit_code == 4
+    wished(cluster, N2)
     done = fedq("queue", "move-fragment", "orders", "--to", "n2", "--wait", "0", *at)
     assert done.exit_code == 4
     assert "fragment 1 is to be led by n2" in done.out
     assert fedq("queue", "move-fragment", "orders", "--cancel", *at).exit_code == 0
     assert fedq("queue", "move-fragment", "orders", *at).exit_code == 2
+
+
+def wished(cluster: dict[str, HandFilled], node: NodeId | None) -> None:
+    """Has every node's map wish the fragment of "orders" there."""
+    for overview in cluster.values():
+        for key, queue in overview.queues.items():
+            parts = tuple(replace(each, moves_to=node) for each in queue.fragments)
+            overview.queues[key] = replace(queue, fragments=parts)
+
+
+def test_a_wait_for_a_move_ends_when_nobody_wants_it_any_more(
+    cluster: dict[str, HandFilled], servers: Served
+) -> None:
+    wished(cluster, None)
+    at = ("--node", servers.address("n1"))
+    done = fedq("queue", "move-fragment", "orders", "--to", "n2", "--wait", "60", *at)
+    assert done.exit_code == 1
+    assert "fragment 1 stays with n1: the move was given up, as n2 went down" in done.err
+
+
+def test_a_drain_ends_when_what_is_left_cannot_go_and_says_why(
+    cluster: dict[str, HandFilled], servers: Served
+) -> None:
+    drain(cluster, False, 0, 2)
+    for overview in cluster.values():
+        staying = {N2: Staying(2, 3, QueueKey("/", "orders"))}
+        overview.cluster_overview = replace(overview.cluster_overview, staying=staying)
+    at = ("--node", servers.address("n1"))
+    done = fedq("cluster", "drain", "n2", "--keep-clients", "--wait", "60", *at)
+    assert done.exit_code == 0
+    assert "left: 0 primaries, 2 copies, 0 clients" in done.out
+    assert "n2 keeps 2 copies, as of queue 'orders' in vhost '/', which wants 3" in done.out
+    value = fedq("cluster", "drain", "n2", "--wait", "60", "--json", *at).value
+    assert value["copies_that_stay"] == 2
+    assert value["notes"][0].startswith("n2 keeps 2 copies")
+    # One more could go.
+    drain(cluster, False, 0, 3)
+    assert fedq("cluster", "drain", "n2", "--wait", "0", *at).exit_code == 4
+
+
+def test_a_drain_waits_for_clients_that_are_to_leave(
+    cluster: dict[str, HandFilled], servers: Served
+) -> None:
+    drain(cluster, True, 0, 0)
+    at = ("--node", servers.address("n1"))
+    assert fedq("cluster", "drain", "n2", "--wait", "0", *at).exit_code == 0
+    cluster["n2"].node_overview = replace(cluster["n2"].node_overview, connections=3)
+    done = fedq("cluster", "drain", "n2", "--wait", "0", *at)
+    assert done.exit_code == 4
+    assert "0 copies, 3 clients" in done.out
+
+
+def test_a_drain_that_somebody_took_back_is_not_waited_for(
+    cluster: dict[str, HandFilled], servers: Served
+) -> None:
+    # The map of this one says that n2 is not drained.
+    done = fedq("cluster", "drain", "n2", "--wait", "60", "--node", servers.address("n1"))
+    assert done.exit_code == 4
+    assert "somebody has undrained n2 meanwhile" in done.out
 
 
 def test_a_plan_is_shown_and_carried_out(

@@ -7,6 +7,7 @@ import grpc
 import pytest
 
 from fedq.admin.access_answers import AccessAnswers
+from fedq.admin.own_process import OwnProcess
 from fedq.admin.service import AdminService
 from fedq.core.ids import NodeId
 from fedq.shell.config.certificates import check_node_certificate
@@ -86,7 +87,7 @@ def test_asking_a_node_that_demands_certificates(files: CertificateFiles, tmp_pa
         access = AccessAnswers(shared, shared.ask)
         service = AdminService(
             overview, lambda _, address: open_channel(address, files), access, lambda *_: None,
-            overview.close, TurnTimes(),
+            overview.close, TurnTimes(), OwnProcess(lambda: "", lambda: None),
         )  # fmt: skip
         server = grpc.aio.server()
         service.add_to(server)

@@ -90,7 +90,7 @@ class Cluster:
     ZONES: ClassVar[dict[str, str]] = {}  # Of nodes that are in one.
 
     def __init__(self, size: int = 1, *electing: NodeId, **settings: int) -> None:
-        self.now_ms = 1_000
+        self.now_ms, self._connections = 1_000, 0
         self.hosts = {NodeId(f"n{i}"): Host(NodeId(f"n{i}")) for i in range(1, size + 1)}
         self.log: list[bytes] = []
         self.cuts: dict[NodeId, None] = {}
@@ -104,7 +104,7 @@ class Cluster:
         self.overheard: list[tuple[NodeId, NodeId, PeerMessage]] = []
         self._settings, self._electing = settings, electing
         self.joined: dict[NodeId, None] = {}  # Let into the running cluster.
-        self._connections = 0
+        self.directories: dict[NodeId, str] = {}  # Of those that have not their first one.
         for name in self.hosts:
             self.start(name)
         self.pass_ms(1_000)
@@ -129,7 +129,7 @@ class Cluster:
                 start=f"{name}.{host.life}",
                 past=tuple((number, f"{name}.{number}") for number in range(1, host.life)),
                 vouched_since=host.vouched_since,
-                **place_of(host.name, self.hosts, self.joined),
+                **place_of(host.name, self.hosts, self.joined, self.directories),
                 electing=self._electing,
                 amqp_address=f"{host.name}:5672",
                 zone=self.ZONES.get(host.name, ""),

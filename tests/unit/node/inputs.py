@@ -62,8 +62,12 @@ def disconnected(node: Node, connection: ConnectionId) -> None:
     node.on_disconnected(connection)
 
 
-def place_of(name: NodeId, nodes: Iterable[NodeId], joined: Container[NodeId]) -> dict[str, Any]:
+def place_of(
+    name: NodeId, nodes: Iterable[NodeId], joined: Container[NodeId],
+    directories: Mapping[NodeId, str],
+) -> dict[str, Any]:  # fmt: skip
     """Settings that say whom a node knows from the beginning; `joined`: those that were let in."""
+    own = {"directory": directories.get(name, f"disk of {name}")}
     if name in joined:
-        return {"peers": {name: f"{name}:7000"}, "joins": True, "neighbours": (*nodes,)}
-    return {"peers": {each: f"{each}:7000" for each in nodes if each not in joined}}
+        return {"peers": {name: f"{name}:7000"}, "joins": True, "neighbours": (*nodes,), **own}
+    return {"peers": {each: f"{each}:7000" for each in nodes if each not in joined}, **own}

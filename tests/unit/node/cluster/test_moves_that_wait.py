@@ -9,8 +9,10 @@ from fedq.amqp.methods import (
     QueueDeclareOk,
 )
 from fedq.amqp.values import FieldTable
-from fedq.core.ids import FragmentId, NodeId
-from fedq.wiring.cluster_map.operations_moves import DrainNode, MoveFragment
+from fedq.core.ids import FragmentId, NodeId, QueueKey
+from fedq.node.views.overview import overview
+from fedq.node.views.overview_types import ClusterOverview, Staying
+from fedq.wiring.cluster_map.operations_moves import DrainNode, MoveFragment, UndrainNode
 from fedq.wiring.cluster_map.state import FragmentInfo
 from tests.unit.amqp.wire import publish as publish_bytes
 from tests.unit.node.cluster.test_planned_moves import (
@@ -62,6 +64,50 @@ def test_fragments_that_cannot_be_handed_over_are_in_nobody_s_way() -> None:
     wish(cluster, DrainNode(NodeId("n1"), False))
     cluster.wait_for(lambda: fragment(cluster, 8).primary != "n1", 20_000)
     assert [fragment(cluster, number).primary for number in range(1, 8)] == ["n1"] * 7
+    # And it is said why.
+    (note,) = overview(cluster.node("n1")).node().notes
+    assert "of queue 'q" in note
+    assert "and 6 more: there are messages in it of which no copy is asked for" in note
+    wish(cluster, UndrainNode(NodeId("n1")))
+    cluster.pass_ms(1_000)
+    assert overview(cluster.node("n1")).node().notes == ()
+
+
+def test_copies_that_no_other_node_could_have_are_said_to_stay() -> None:
+    cluster = Cluster(3)
+    declare(cluster, 3)
+    declare(cluster, 2, "less")
+    wish(cluster, DrainNode(NodeId("n1"), False))
+    cluster.wait_for(lambda: fragment(cluster).primary != "n1")
+    cluster.wait_for(lambda: "n1" not in fragment(cluster, 2).copies)
+    assert staying(cluster) == {NodeId("n1"): Staying(1, 3, QueueKey("/", "orders"))}
+    wish(cluster, UndrainNode(NodeId("n1")))
+    cluster.pass_ms(500)
+    assert staying(cluster) == {}
+
+
+def test_it_is_counted_of_what_a_node_alone_has_a_copy() -> None:
+    cluster = Cluster(3, replace_backup_ms=60_000)
+    declare(cluster, 1, "single")
+    declare(cluster, 2, "twice")
+    cluster.pass_ms(500)
+    found = tallied(cluster)
+    assert (dict(found.only_copies), dict(found.single_copies)) == ({}, {NodeId("n1"): 1})
+    (backup,) = fragment(cluster, 2).backups
+    cluster.kill(backup)
+    cluster.pass_ms(1_000)
+    assert dict(tallied(cluster).only_copies) == {NodeId("n1"): 1}
+
+
+def tallied(cluster: Cluster) -> ClusterOverview:
+    view = overview(cluster.node("n1"))
+    tally = view.cluster_tally()
+    tally.add(view.fragment_ids())
+    return tally.found()
+
+
+def staying(cluster: Cluster) -> dict[NodeId, Staying]:
+    return dict(tallied(cluster).staying)
 
 
 def test_who_cannot_be_handed_over_is_held_back_ever_more_rarely() -> None:

@@ -5,16 +5,17 @@ from typing import ClassVar
 import pytest
 
 from fedq.amqp.methods import QueueDeclare, QueueDeclareOk
-from fedq.core.ids import Incarnation, NodeId
+from fedq.core.ids import Incarnation, MapVersion, NodeId
 from fedq.core.versions import JOINING, MEMBERSHIP
 from fedq.node.requests.queue_refusals import refuse_too_new_change
 from fedq.node.views.overview import overview
 from fedq.node.views.overview_types import MemberRole
 from fedq.wiring.cluster_map.operations import Operation, encode_command
 from fedq.wiring.cluster_map.operations_members import AdmitNode, ForgetNode
+from fedq.wiring.cluster_map.operations_moves import DrainNode, UndrainNode
 from tests.unit.node.harness import Cluster, Host
 
-N1, N2, N3, N4, N5 = (NodeId(f"n{number}") for number in range(1, 6))
+N1, N2, N3, N4, N5, N6 = (NodeId(f"n{number}") for number in range(1, 7))
 
 
 def decide(cluster: Cluster, *operations: Operation) -> None:
@@ -96,10 +97,43 @@ def test_a_new_node_of_a_forgotten_name_is_not_ended_by_the_log_that_tells_of_it
     forgotten(cluster, N3)
     cluster.hosts[N3].segments, cluster.hosts[N3].life = {}, 50
     decide(cluster, AdmitNode(N3, "n3:7000", "another disk"))
+    cluster.directories[N3] = "another disk"
     cluster.start("n3")
     cluster.pass_ms(1_000)
     assert cluster.node("n3").state.serving
     assert cluster.node("n1").state.map.is_up(N3, Incarnation(51))
+
+
+def test_who_was_forgotten_does_not_take_the_place_of_its_successor() -> None:
+    cluster = Cluster(3)
+    cluster.pass_ms(1_000)
+    forgotten(cluster, N3)
+    decide(cluster, AdmitNode(N3, "n3:7000", "another disk"))
+    # The old machine comes back, before its successor has come up.
+    cluster.start("n3")
+    with pytest.raises(AssertionError, match=r"another data directory.*taken out of it"):
+        cluster.pass_ms(2_000)
+    cluster.hosts[N3].node = None
+    assert N3 not in cluster.node("n1").state.map.members
+
+
+def test_nor_does_it_while_its_successor_is_stopped() -> None:
+    cluster = Cluster(3)
+    cluster.pass_ms(1_000)
+    forgotten(cluster, N3)
+    decide(cluster, AdmitNode(N3, "n3:7000", "another disk"))
+    cluster.directories[N3] = "another disk"
+    cluster.start("n3")
+    cluster.wait_for(lambda: cluster.node("n3").state.serving)
+    cluster.kill("n3")
+    cluster.wait_for(lambda: not cluster.node("n1").state.map.members[N3].up)
+    # Its number is higher than that of its successor, which it knows nothing of.
+    del cluster.directories[N3]
+    cluster.hosts[N3].life = 70
+    cluster.start("n3")
+    with pytest.raises(AssertionError, match="another data directory"):
+        cluster.pass_ms(2_000)
+    assert cluster.node("n1").state.map.members[N3].incarnation < 70
 
 
 def test_who_joins_gets_links_and_a_session_from_the_roster() -> None:
@@ -215,6 +249,79 @@ def test_nobody_leaves_before_all_nodes_know_what_that_is() -> None:
     refused = refuse_too_new_change(AdmitNode(N2, "n2:7000", "its disk"), known)
     assert refused is not None
     assert "nodes that join" in refused.text
+
+
+def replacing_after(cluster_ms: int) -> Cluster:
+    """Five voters and an observer; whoever is away for so long is replaced."""
+    cluster = Cluster(5, replace_voter_ms=cluster_ms)
+    cluster.pass_ms(1_000)
+    joins(cluster, "n6")
+    cluster.wait_for(lambda: cluster.node("n6").state.serving)
+    return cluster
+
+
+def test_a_voter_that_stays_away_is_replaced_by_an_observer_and_observes_when_it_returns() -> None:
+    cluster = replacing_after(20_000)
+    cluster.kill("n5")
+    cluster.pass_ms(19_000)
+    assert cluster.node("n1").wanted_voters == (N1, N2, N3, N4, N5)
+    cluster.wait_for(lambda: cluster.node("n1").wanted_voters == (N1, N2, N3, N4, N6), 10_000)
+    assert any("n6 votes in its place" in line for line in cluster.hosts[N1].story)
+    cluster.start("n5")
+    cluster.wait_for(lambda: cluster.node("n5").state.serving)
+    elect(cluster, N1, N2, N3, N4, N6)
+    shown = {each.node: each.role for each in overview(cluster.node("n5")).members()}
+    assert shown[N5] is MemberRole.OBSERVER
+    assert shown[N6] is MemberRole.VOTER
+    cluster.pass_ms(30_000)
+    assert cluster.node("n1").wanted_voters == (N1, N2, N3, N4, N6)
+
+
+def test_a_voter_that_comes_back_in_time_goes_on_voting() -> None:
+    cluster = replacing_after(10_000)
+    for _ in range(3):
+        cluster.kill("n5")
+        cluster.pass_ms(8_000)
+        cluster.start("n5")
+        cluster.wait_for(lambda: cluster.node("n5").state.serving)
+        cluster.pass_ms(4_000)
+    assert cluster.node("n1").wanted_voters == (N1, N2, N3, N4, N5)
+
+
+def test_a_voter_is_not_replaced_by_an_observer_that_is_drained_or_silent() -> None:
+    cluster = replacing_after(5_000)
+    decide(cluster, DrainNode(N6, False))
+    cluster.kill("n5")
+    cluster.pass_ms(15_000)
+    assert cluster.node("n1").wanted_voters == (N1, N2, N3, N4, N5)
+    cluster.mute["n6", "n1"] = None
+    cluster.pass_ms(1_000)
+    decide(cluster, UndrainNode(N6))
+    # It was not heard lately, and soon it counts as down.
+    cluster.pass_ms(15_000)
+    assert cluster.node("n1").wanted_voters == (N1, N2, N3, N4, N5)
+    del cluster.mute["n6", "n1"]
+    cluster.wait_for(lambda: cluster.node("n1").wanted_voters == (N1, N2, N3, N4, N6), 10_000)
+
+
+def test_a_voter_is_not_replaced_by_an_observer_that_is_behind_with_the_log() -> None:
+    cluster = replacing_after(5_000)
+    cluster.kill("n5")
+    cluster.pass_ms(3_000)
+    assert not cluster.node("n1").state.map.is_up(N5, Incarnation(1))
+    # As if its word on what it has applied were still under way.
+    cluster.node("n1").state.peers[N6].applied = MapVersion(0)
+    cluster.pass_ms(15_000)
+    assert cluster.node("n1").wanted_voters == (N1, N2, N3, N4, N5)
+    cluster.client().ask(QueueDeclare("q"), QueueDeclareOk)
+    cluster.wait_for(lambda: cluster.node("n1").wanted_voters == (N1, N2, N3, N4, N6), 10_000)
+
+
+def test_with_a_patience_of_zero_nobody_is_replaced() -> None:
+    cluster = replacing_after(0)
+    cluster.kill("n5")
+    cluster.pass_ms(60_000)
+    assert cluster.node("n1").wanted_voters == (N1, N2, N3, N4, N5)
 
 
 def test_who_joins_reads_of_nodes_that_were_before_the_roster_and_are_gone() -> None:

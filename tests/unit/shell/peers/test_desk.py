@@ -121,6 +121,46 @@ def test_a_node_that_most_say_was_taken_out_ends_if_they_go_on_saying_so() -> No
     assert made.ends == ["you were taken out"]
 
 
+def test_two_words_an_hour_apart_are_not_going_on_saying_it() -> None:
+    made = Desk("c1")
+    for _ in range(3):
+        for name in ("n2", "n3"):
+            made.desk.dismissed_by(NodeId(name), "you were taken out")
+        made.now_s += 3_600.0
+    assert made.ends == []
+    # One that goes on, and one that said so a while ago, are not most of three.
+    for _ in range(8):
+        made.desk.dismissed_by(NodeId("n2"), "you were taken out")
+        made.now_s += 2.0
+    assert made.ends == []
+    for _ in range(3):
+        made.desk.dismissed_by(NodeId("n3"), "you were taken out")
+        made.now_s += 2.0
+    assert made.ends == ["you were taken out"]
+
+
+def test_a_process_on_another_directory_than_was_let_in_is_told_so() -> None:
+    made = Desk("c1")
+    made.desk.directory_of = lambda name: "new disk" if name == "n2" else ""
+    old = hello("n2", "c1")._replace(directory="old disk")
+    sentence = made.desk.misplaced(old)
+    assert sentence is not None
+    assert "has another data directory than process 1" in sentence
+    assert made.told["directory n2"] == sentence
+    refusal = made.desk.judge(old)
+    assert refusal is not None
+    assert refusal.sentence == sentence
+    # Who does not say it, is where it should be, or was there from the beginning is let in.
+    for fine in (
+        hello("n2", "c1"), old._replace(directory="new disk"),
+        hello("n3", "c1")._replace(directory="any disk"),
+    ):  # fmt: skip
+        assert made.desk.judge(fine) is None
+    # Nor is anybody judged by a map that may be one of a while ago.
+    made.desk.is_current = lambda: False
+    assert made.desk.misplaced(old) is None
+
+
 def test_who_has_an_empty_directory_hears_of_a_cluster_that_is() -> None:
     heard: list[str] = []
     for mine, theirs in (("", ""), ("c1", "c2"), ("", "c2")):

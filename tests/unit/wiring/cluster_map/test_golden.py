@@ -56,6 +56,7 @@ from fedq.wiring.cluster_map.operations_members import (
     ForgetNode,
     NameVoters,
     PromoteNode,
+    ReplaceVoter,
     Speaks,
 )
 from fedq.wiring.cluster_map.operations_moves import DrainNode, MoveFragment, UndrainNode
@@ -210,6 +211,13 @@ OPERATIONS_V13: Final[list[Operation]] = [
     ForgetNode(NodeId("east"), 0),
 ]
 
+#: And with version 15: voters that are replaced, and data directories that say whose they are.
+OPERATIONS_VOTERS: Final[list[Operation]] = [
+    MemberUp(SOUTH, Incarnation(8), "süd:1", "süd:2", "", "0a1b", 2**40, 7, "2c3d", True, "4e5f"),
+    ReplaceVoter(SOUTH, 7, NodeId("east"), 2),
+    ReplaceVoter(NORTH, 0, NodeId("east"), 2**40),
+]
+
 
 #: And with version 15: policies.
 OPERATIONS_POLICIES: Final[list[Operation]] = [
@@ -359,9 +367,16 @@ def test_what_came_with_policies_still_reads_and_is_still_written_alike() -> Non
     assert command.operations == tuple(OPERATIONS_POLICIES)
 
 
+def test_what_came_with_replaced_voters_still_reads_and_is_still_written_alike() -> None:
+    golden = lines("map-v15-voters.operations")
+    assert [encode_operation(operation) for operation in OPERATIONS_VOTERS] == golden
+    command = decode_command(command_of("a request", golden))
+    assert command.operations == tuple(OPERATIONS_VOTERS)
+
+
 def test_the_golden_operations_are_of_every_kind() -> None:
     later = (*OPERATIONS_V11, *OPERATIONS_V12, *OPERATIONS_MOVES, *OPERATIONS_V13)
-    written = [*OPERATIONS, *later, *OPERATIONS_POLICIES]
+    written = [*OPERATIONS, *later, *OPERATIONS_VOTERS, *OPERATIONS_POLICIES]
     assert {type(operation) for operation in written} == {*get_args(Operation)}
 
 

@@ -6,18 +6,20 @@ import pytest
 
 from fedq.core.ids import Incarnation, NodeId
 from fedq.core.limits import FORGOTTEN_MAX, NODES_MAX, VOTERS_MAX
-from fedq.core.versions import MEMBERSHIP, NEWEST
+from fedq.core.versions import DIRECTORIES, MEMBERSHIP, NEWEST, VOTERS_REPLACED
 from fedq.wiring.cluster_map.map import ClusterMap
-from fedq.wiring.cluster_map.operations import ClaimName
+from fedq.wiring.cluster_map.operations import ClaimName, MemberUp
 from fedq.wiring.cluster_map.operations_members import (
     AdmitNode,
     ForgetNode,
     NameVoters,
     PromoteNode,
+    ReplaceVoter,
     Speaks,
 )
 from fedq.wiring.cluster_map.state import MemberChanged, Place, RosterChanged
-from tests.unit.wiring.maps import Wired, copies, down, queue, up
+from tests.unit.wiring.maps import Wired, copies, down, queue
+from tests.unit.wiring.maps import up as process_up
 
 
 def names(nodes: str) -> tuple[NodeId, ...]:
@@ -26,6 +28,11 @@ def names(nodes: str) -> tuple[NodeId, ...]:
 
 def admit(node: str, directory: str = "", address: str = "") -> AdmitNode:
     return AdmitNode(NodeId(node), address or f"{node}:1", directory or f"disk of {node}")
+
+
+def up(node: str, incarnation: int = 1, directory: str = "") -> MemberUp:
+    """A process on the data directory that was let in."""
+    return replace(process_up(node, incarnation), directory=directory or f"disk of {node}")
 
 
 def forget(node: str, incarnation: int = 1) -> ForgetNode:
@@ -101,7 +108,7 @@ def test_a_node_that_moves_is_looked_for_where_it_is() -> None:
     wired = grown("ab")
     moved = up("b", 2)
     assert wired.map.roster[NodeId("b")].peer_address == moved.peer_address
-    wired.ok(AdmitNode(NodeId("c"), "elsewhere:1", "disk"))
+    wired.ok(AdmitNode(NodeId("c"), "elsewhere:1", "disk of c"))
     wired.ok(up("c"))
     assert wired.map.roster[NodeId("c")].peer_address == "c:1"
     assert MemberChanged(NodeId("c")) in wired.last.changes
@@ -188,6 +195,73 @@ def test_an_observer_takes_the_place_of_a_voter_that_is_forgotten() -> None:
     assert wired.map.wanted_voters == names("adefg")
 
 
+def replacing(gone: str, by: str, incarnation: int = 1, by_incarnation: int = 1) -> ReplaceVoter:
+    return ReplaceVoter(NodeId(gone), incarnation, NodeId(by), by_incarnation)
+
+
+def test_an_observer_votes_in_the_place_of_a_voter_that_is_down_and_observes_then() -> None:
+    wired = grown("abcde", "f")
+    wired.ok(down("b"))
+    assert wired.ok(replacing("b", "f")) == 1
+    assert wired.last.changes == [RosterChanged("roster", NodeId(node)) for node in "bf"]
+    assert wired.map.wanted_voters == names("acdef")
+    # It comes back on its own directory, and observes.
+    wired.ok(up("b", 2))
+    assert not wired.map.roster[NodeId("b")].votes
+    assert "no voter" in wired.refused(replacing("b", "f", 2))[1]
+
+
+def test_a_voter_is_replaced_once_the_log_has_done_what_was_wanted_before() -> None:
+    wired = grown("abcde", "fgh")
+    for node in "bc":
+        wired.ok(down(node))
+    wired.ok(replacing("b", "f"))
+    assert "under way" in wired.refused(replacing("c", "g"))[1]
+    wired.map.take_voters(names("acde"))
+    assert "under way" in wired.refused(replacing("c", "g"))[1]
+    # Who was to vote, and is lost before the log counts it, is replaced at once.
+    wired.ok(down("f"))
+    assert wired.ok(replacing("f", "h")) == 1
+    wired.map.take_voters(names("acdeh"))
+    assert wired.ok(replacing("c", "g")) == 1
+    assert wired.map.wanted_voters == names("adegh")
+
+
+def test_the_log_need_not_have_named_anybody_before_a_voter_is_replaced() -> None:
+    wired = grown("abcde", "fg")
+    wired.map.take_voters(())
+    for node in "bc":
+        wired.ok(down(node))
+    assert wired.ok(replacing("b", "f")) == 1
+    assert "under way" in wired.refused(replacing("c", "g"))[1]
+
+
+def test_what_would_not_be_safer_replaces_no_voter() -> None:
+    wired = grown("abcde", "fg")
+    assert "has come back" in wired.refused(replacing("b", "f"))[1]
+    wired.ok(down("b"))
+    assert "has come back" in wired.refused(replacing("b", "f", incarnation=2))[1]
+    assert "a voter already" in wired.refused(replacing("b", "a"))[1]
+    assert "no node 'x'" in wired.refused(replacing("b", "x"))[1]
+    assert "not up as it was" in wired.refused(replacing("b", "f", by_incarnation=2))[1]
+    wired.ok(down("f"))
+    assert "not up as it was" in wired.refused(replacing("b", "f"))[1]
+    for node in "cd":
+        wired.ok(down(node))
+    # With it three of five would be up; and with two only, nobody is to decide anything.
+    wired.ok(down("e"))
+    assert "a majority of those who would vote" in wired.refused(replacing("b", "g"))[1]
+    wired.ok(up("e", 2))
+    assert wired.ok(replacing("b", "g")) == 1
+
+
+def test_nobody_is_replaced_before_all_nodes_know_what_that_is() -> None:
+    wired = grown("abcde", "f")
+    wired.ok(down("b"))
+    wired.map.cluster_version = VOTERS_REPLACED - 1
+    assert f"from version {VOTERS_REPLACED} on" in wired.refused(replacing("b", "f"))[1]
+
+
 def test_who_was_forgotten_comes_back_as_a_new_node_alone() -> None:
     wired = grown("abc")
     wired.ok(down("b"))
@@ -201,8 +275,31 @@ def test_who_was_forgotten_comes_back_as_a_new_node_alone() -> None:
     assert changes == [RosterChanged("roster", NodeId(node)) for node in "ac"]
     assert wired.ok(admit("b", "new disk")) == 1
     assert wired.map.forgotten == {}
-    assert wired.ok(up("b", 2)) == 1
+    assert wired.ok(up("b", 2, "new disk")) == 1
     assert wired.map.wanted_voters == names("abc")
+
+
+def test_who_was_let_in_comes_up_on_the_directory_that_was_let_in_alone() -> None:
+    wired = grown("ab", "c")
+    first = up("c", 2)
+    for wrong in ("", "an older disk"):
+        text = wired.refused(replace(first, directory=wrong))[1]
+        assert "node 'c' of this cluster has another data directory" in text
+    assert wired.ok(replace(first, directory="disk of c")) == 1
+    # Those with which the cluster began say which one they have, and nobody knew it before.
+    assert wired.ok(replace(up("a", 2), directory="a disk")) == 1
+    wired.ok(down("c", 2))
+    wired.ok(forget("c", 2))
+    wired.map.take_voters(names("ab"))
+    wired.ok(admit("c", "new disk"))
+    assert "another data directory" in wired.refused(replace(up("c", 9), directory="disk of c"))[1]
+    assert wired.ok(replace(up("c", 3), directory="new disk")) == 1
+
+
+def test_before_all_nodes_say_which_directory_they_have_nobody_is_held_to_it() -> None:
+    wired = grown("ab", "c")
+    wired.map.cluster_version = DIRECTORIES - 1
+    assert wired.ok(process_up("c", 2)) == 1
 
 
 def test_the_version_of_the_cluster_waits_no_longer_for_who_is_gone() -> None:
