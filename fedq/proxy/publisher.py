@@ -193,6 +193,38 @@ class FragmentPublisher(Generic[Owner]):
             if mine:
                 group.refuse_at(self.fragment_id, [number - first for number in mine])
 
+    @property
+    def is_idle(self) -> bool:
+        """Whether nothing is unconfirmed, nor waits to be sent."""
+        return not self._pending and not self._unconfirmed
+
+    def pass_on(self, other: "FragmentPublisher[Owner]") -> None:
+        """Gives all that is not confirmed to another fragment's publisher, in order.
+
+        For a fragment that is retired: it has got none of it (docs/adr/0100). There it goes behind
+        what `other` has, and is still to be sent.
+        """
+        self.take()
+        other.take()
+        batches, self._unconfirmed = list(self._unconfirmed), deque()
+        waiting, self._waiting = self._waiting, deque()
+        self.bytes_unconfirmed = 0
+        if not batches:
+            return
+        shift = other.last + 1 - batches[0].first
+        for batch in batches:
+            batch.first += shift
+            batch.last += shift
+            if batch.settled is not None:
+                # Positions in a fragment that is no more, and had no messages.
+                batch.settled = Settled([], [], [])
+            other.bytes_unconfirmed += batch.size
+        other.last = batches[-1].last
+        other._unconfirmed += batches
+        for last, size, group in waiting:
+            group.follow(self.fragment_id, other.fragment_id)
+            other._waiting.append((last + shift, size, group))
+
     def abandon(self) -> list[ConfirmGroup[Owner]]:
         """Gives up all publishes: the fragment is deleted, and nothing is owed any more."""
         self._pending, self._named = [], []

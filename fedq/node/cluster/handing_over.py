@@ -155,7 +155,7 @@ class HandingOver:
         """Takes the next step with a fragment, if it is time for it."""
         state = self.state
         primary, info = state.primaries.get(fragment), state.map.fragments.get(fragment)
-        if primary is None or info is None:
+        if primary is None or info is None or self.quiescing.retires(fragment):
             return
         if primary.seen_at:
             self._say_seen(primary, info)

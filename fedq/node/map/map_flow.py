@@ -274,8 +274,10 @@ class MapFlow:
     def _on_fragment_removed(self, fragment: FragmentId, before: FragmentInfo) -> None:
         if self.state.tracer is not None and fragment in self.state.primaries:
             self.state.tracer.on_deleted(before.queue, fragment)
+        if before.queue in self.state.map.queues:
+            self._tell(f"fragment {fragment} of {before.queue.name!r} is retired")
         self.roles.leave(fragment)
-        self.outlets.on_fragment_gone(fragment)
+        self.outlets.on_fragment_gone(fragment, before.queue)
         self.sessions.quieting.forget(fragment)
         self.asking.on_fragment_gone(fragment)
         self.getting.on_fragment_gone(fragment)

@@ -138,6 +138,8 @@ class _Timing(_Section):
     revive_wait_ms: _Patience = _TIMING.revive_wait_ms
     stop_wait_ms: _Milliseconds = _TIMING.stop_wait_ms
     loop_hang_ms: _Patience = _TIMING.loop_hang_ms
+    retire_idle_ms: _Patience = _TIMING.retire_idle_ms
+    retire_age_ms: _Patience = _TIMING.retire_age_ms
     scrub_every_ms: Annotated[int, Field(ge=100, le=1 << 40)] = _TIMING.scrub_every_ms
 
 

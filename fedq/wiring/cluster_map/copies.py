@@ -18,17 +18,17 @@ from typing import assert_never
 
 from fedq.core import limits
 from fedq.core.errors import NOT_FOUND, PRECONDITION_FAILED, RESOURCE_ERROR, Refused
-from fedq.core.ids import Epoch, FragmentId, NodeId, QueueKey
+from fedq.core.ids import Epoch, FragmentId, MapVersion, NodeId, QueueKey
 from fedq.core.versions import EVEN_PLACEMENT
 from fedq.wiring.cluster_map.moves import end_move, note_primary
 from fedq.wiring.cluster_map.operations import (
     AddFragment,
     FragmentOperation,
-    RetireFragment,
     SetCopies,
 )
-from fedq.wiring.cluster_map.operations_copies import AdoptCopy
+from fedq.wiring.cluster_map.operations_copies import AdoptCopy, RetireFragment
 from fedq.wiring.cluster_map.placement import choose, fragment_subject
+from fedq.wiring.cluster_map.records import Queue
 from fedq.wiring.cluster_map.state import (
     FragmentAdded,
     FragmentChanged,
@@ -157,14 +157,34 @@ def _retire(state: MapState, operation: RetireFragment) -> Ok | Refused:
     if isinstance(info, Refused):
         return info
     queue = state.queues[info.queue]
-    if len(queue.fragments) == 1:
-        return _refused(info, "it is the only one of its queue")
+    why = why_kept(queue, info.id) or _why_not_quiet(state, operation.since)
+    if why:
+        return _refused(info, why)
     left = [number for number in queue.fragments if number != info.id]
     state.queues[info.queue] = queue.with_fragments(left)
     del state.fragments[info.id]
     end_move(state, info.id)
     state.changes.append(FragmentRemoved(info.id, info))
     return Ok(1)
+
+
+def why_kept(queue: Queue, fragment: FragmentId) -> str:
+    """Why a fragment of the queue stays, whatever becomes of it; "" if it need not (ADR 0100)."""
+    if queue.fragments[0] == fragment:
+        return "it is the first one of its queue"
+    if queue.is_fixed:
+        return "the queue's declaration fixes their number ('x-fedq-fragments')"
+    return ""
+
+
+def _why_not_quiet(state: MapState, since: MapVersion) -> str:
+    """Why some member may not keep quiet as it said it would at that version; "" if all do."""
+    for node, member in state.members.items():
+        if not member.up:
+            return f"node '{node}' is down"
+        if member.up_version > since:
+            return f"node '{node}' came up meanwhile"
+    return ""
 
 
 def _set_copies(state: MapState, operation: SetCopies) -> Ok | Refused:

@@ -41,13 +41,12 @@ from fedq.wiring.cluster_map.operations import (
     CommandError,
     MemberOperation,
     Operation,
-    RetireFragment,
     SetCopies,
     UnknownCommand,
     decode_command,
 )
 from fedq.wiring.cluster_map.operations_access import AccessOperation
-from fedq.wiring.cluster_map.operations_copies import AdoptCopy
+from fedq.wiring.cluster_map.operations_copies import AdoptCopy, RetireFragment
 from fedq.wiring.cluster_map.operations_members import AdmitNode
 from fedq.wiring.cluster_map.operations_moves import DrainChanged, MoveChanged, MovingOperation
 from fedq.wiring.cluster_map.operations_tracing import TracingOperation

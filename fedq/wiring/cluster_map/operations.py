@@ -32,7 +32,13 @@ from fedq.wiring.cluster_map.operation_fields import (
 from fedq.wiring.cluster_map.operation_fields import arguments_of as arguments_of
 from fedq.wiring.cluster_map.operation_fields import canonical_arguments as canonical_arguments
 from fedq.wiring.cluster_map.operations_access import ACCESS_FORMS, AccessOperation
-from fedq.wiring.cluster_map.operations_copies import ADOPT_FIELDS, SET_COPIES_FIELDS, AdoptCopy
+from fedq.wiring.cluster_map.operations_copies import (
+    ADOPT_FIELDS,
+    RETIRE_FIELDS,
+    SET_COPIES_FIELDS,
+    AdoptCopy,
+    RetireFragment,
+)
 from fedq.wiring.cluster_map.operations_members import MEMBER_FORMS, RosterOperation, Speaks
 from fedq.wiring.cluster_map.operations_moves import MOVING_FORMS, MovingOperation
 from fedq.wiring.cluster_map.operations_tracing import TRACING_FORMS, TracingOperation
@@ -229,14 +235,6 @@ class AddFragment:
 
 
 @dataclass(frozen=True, slots=True)
-class RetireFragment:
-    """The fragment is drained: it goes, and the queue lives on in its others."""
-
-    fragment: FragmentId
-    expected_epoch: Epoch
-
-
-@dataclass(frozen=True, slots=True)
 class SetCopies:
     """Sets who holds a fragment: the one compare-and-set of failover and copying.
 
@@ -382,7 +380,7 @@ _FORMS: Final[dict[str, tuple[Callable[..., Operation], dict[str, Check]]]] = {
     "mark_consumed": (MarkConsumed, {"vhost": text, "name": name}),
     "mark_used": (MarkUsed, {"fragment": number}),
     "add_fragment": (AddFragment, {"vhost": text, "queue": text, "node": name}),
-    "retire_fragment": (RetireFragment, {"fragment": number, "expected_epoch": number}),
+    "retire_fragment": (RetireFragment, RETIRE_FIELDS),
     "set_copies": (SetCopies, SET_COPIES_FIELDS),
     "adopt_copy": (AdoptCopy, ADOPT_FIELDS),
     **ACCESS_FORMS,

@@ -1,14 +1,27 @@
-"""The replicated operation by which an operator names the copy that counts, and its form.
+"""The replicated operations by which a fragment is retired, or an operator names its copy.
 
-And that of `SetCopies`. A part of `fedq.wiring.cluster_map.operations`, which carries them in
-commands; what they do is in `fedq.wiring.cluster_map.copies`.
+With their forms, and that of `SetCopies`. A part of `fedq.wiring.cluster_map.operations`, which
+carries them in commands; what they do is in `fedq.wiring.cluster_map.copies`.
 """
 
 from dataclasses import dataclass
 from typing import Final
 
-from fedq.core.ids import Epoch, FragmentId, Incarnation, NodeId
+from fedq.core.ids import Epoch, FragmentId, Incarnation, MapVersion, NodeId
 from fedq.wiring.cluster_map.operation_fields import Check, copies, flag, name, nodes, number
+
+
+@dataclass(frozen=True, slots=True)
+class RetireFragment:
+    """The fragment is drained: it goes, and the queue lives on in its others.
+
+    `since`: at this version of the map its primary began to ask everybody to keep quiet about it,
+    and everybody does as long as nobody goes down or comes up (docs/adr/0100).
+    """
+
+    fragment: FragmentId
+    expected_epoch: Epoch
+    since: MapVersion
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +42,11 @@ ADOPT_FIELDS: Final[dict[str, Check]] = {
     "expected_epoch": number,
     "node": name,
     "incarnation": number,
+}
+RETIRE_FIELDS: Final[dict[str, Check]] = {
+    "fragment": number,
+    "expected_epoch": number,
+    "since": number,
 }
 SET_COPIES_FIELDS: Final[dict[str, Check]] = {
     "fragment": number,
