@@ -8,6 +8,7 @@ nobody takes a part for the whole.
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from fedq.admin.messages import CAUSES
 from fedq.core.ids import FragmentId, NodeId, QueueKey
 from fedq.node.views.overview_types import (
     FragmentOverview,
@@ -90,6 +91,8 @@ class QueueMerger:
             in_sync=fragment.in_sync,
             epoch=fragment.epoch,
             reign=fragment.reign,
+            cause=CAUSES[fragment.cause],
+            target=fragment.target or "",
             copies=self._copies(fragment),
         )
         if self._members.get(fragment.primary) is not MemberState.UP:

@@ -195,6 +195,10 @@ class HandingOver:
         self.state.work.spend(1 + there // _MESSAGES_PER_UNIT)
         return there > count(messages.persistent_ranges())
 
+    def rests_for_ms(self, fragment: FragmentId) -> int:
+        """For how long a fragment is left alone that is to be handed over; 0: it is not."""
+        return max(0, self._resting.get(fragment, 0) - self.state.now_ms)
+
     def _rest(self, fragment: FragmentId) -> None:
         """Leaves a fragment alone for a while, longer each time: its consumers wait meanwhile."""
         rest_ms = min(2 * self._rested_ms.get(fragment, _REST_MS // 2), _REST_MS_MAX)

@@ -1,7 +1,7 @@
 """Retiring fragments of this node that nobody publishes to any more (docs/adr/0100).
 
     empty, and no traffic for long -> everybody keeps quiet (`quiescing`), nobody has anything on
-    its way to it                  -> `RetireFragment` -> it is gone; what was kept goes elsewhere
+    its way to it                  -> `RetireIdle` -> it is gone; what was kept goes elsewhere
 
 Inputs: ticks, what this node leads, others' words. Outputs: proposals, `Quiesce` to peers.
 
@@ -25,7 +25,7 @@ from fedq.node.records.state import NodeState
 from fedq.proxy.links import NO_SESSION
 from fedq.wiring.cluster_map.copies import why_kept
 from fedq.wiring.cluster_map.operations import SetCopies
-from fedq.wiring.cluster_map.operations_copies import RetireFragment
+from fedq.wiring.cluster_map.operations_copies import RetireIdle
 from fedq.wiring.cluster_map.state import FragmentInfo
 
 #: So many are retired at a time by one node.
@@ -250,9 +250,7 @@ class Retiring:
                     self._end(fragment)
 
         asked.under_way = True
-        operation: RetireFragment | SetCopies = RetireFragment(
-            fragment, info.epoch, self._since[fragment]
-        )
+        operation: RetireIdle | SetCopies = RetireIdle(fragment, info.epoch, self._since[fragment])
         if asked.is_refused:
             copies = info.primary, info.backups, tuple(info.in_sync.items())
             operation = SetCopies(fragment, info.epoch, *copies, restart=False)

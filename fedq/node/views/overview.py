@@ -30,8 +30,9 @@ from fedq.node.views.overview_types import (
     ScrubOverview,
     SubscriberOverview,
 )
+from fedq.node.views.shape import cause_of
 from fedq.node.views.storage_types import CopyOverview
-from fedq.wiring.cluster_map.state import FragmentInfo
+from fedq.wiring.cluster_map.records import FragmentInfo, Queue
 
 
 class NodeView:
@@ -117,14 +118,17 @@ class NodeView:
         queue = self._state.map.queues.get(key)
         if queue is None:
             return None
-        infos = [self._state.map.fragments[fragment] for fragment in queue.fragments]
+        cluster_map = self._state.map
+        infos = [cluster_map.fragments[fragment] for fragment in queue.fragments]
         return QueueOverview(
             key=key,
             durable=queue.durable,
             auto_delete=queue.auto_delete,
             arguments=queue.arguments,
             replicas=queue.replicas,
-            fragments=tuple(map(_fragment_overview, infos)),
+            fragments=tuple(
+                [_fragment_overview(queue, info, cluster_map.moves.get(info.id)) for info in infos]
+            ),
         )
 
     def local_fragments(self, key: QueueKey) -> Sequence[LocalFragment]:
@@ -213,7 +217,8 @@ def overview(node: Node) -> NodeView:
     return NodeView(node)
 
 
-def _fragment_overview(info: FragmentInfo) -> FragmentOverview:
+def _fragment_overview(queue: Queue, info: FragmentInfo, target: NodeId | None) -> FragmentOverview:
     return FragmentOverview(
-        info.id, info.primary, info.backups, tuple(info.in_sync), info.epoch, info.reign
-    )
+        info.id, info.primary, info.backups, tuple(info.in_sync), info.epoch, info.reign,
+        cause_of(queue, info), target,
+    )  # fmt: skip

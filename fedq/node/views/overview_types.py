@@ -27,7 +27,7 @@ from fedq.core.ids import (
 )
 from fedq.node.records.unserved import Awaited
 from fedq.node.views.alarm_view import NO_ALARM, AlarmOverview
-from fedq.node.views.storage_types import CopyOverview
+from fedq.node.views.storage_types import CopyOverview, FragmentCause
 
 Item = TypeVar("Item")
 
@@ -159,6 +159,9 @@ class FragmentOverview:
     in_sync: tuple[NodeId, ...]
     epoch: Epoch
     reign: int
+    cause: FragmentCause = FragmentCause.DECLARED
+    #: Who is to lead it, if that is wished; None: nobody else.
+    target: NodeId | None = None
 
 
 @dataclass(frozen=True, slots=True)

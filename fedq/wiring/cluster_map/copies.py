@@ -1,7 +1,7 @@
 """The copies of fragments: creating, retiring, and the one compare-and-set of who holds which.
 
-Inputs: the map and a committed `AddFragment`, `RetireFragment`, `SetCopies` or `AdoptCopy`. Output:
-its result; changes are appended to the map's.
+Inputs: the map and a committed `AddFragment`, `RetireIdle`, `SetCopies` or `AdoptCopy`. Output: its
+result; changes are appended to the map's.
 
 What keeps confirmed messages safe is decided here, whoever proposes:
 
@@ -24,9 +24,10 @@ from fedq.wiring.cluster_map.moves import end_move, note_primary
 from fedq.wiring.cluster_map.operations import (
     AddFragment,
     FragmentOperation,
+    RetireFragment,
     SetCopies,
 )
-from fedq.wiring.cluster_map.operations_copies import AdoptCopy, RetireFragment
+from fedq.wiring.cluster_map.operations_copies import AdoptCopy, RetireIdle
 from fedq.wiring.cluster_map.placement import choose, fragment_subject
 from fedq.wiring.cluster_map.records import Queue
 from fedq.wiring.cluster_map.state import (
@@ -44,7 +45,7 @@ def apply(state: MapState, operation: FragmentOperation) -> Ok | Refused:
     match operation:
         case AddFragment():
             return _add(state, operation)
-        case RetireFragment():
+        case RetireFragment() | RetireIdle():
             return _retire(state, operation)
         case SetCopies():
             return _set_copies(state, operation)
@@ -152,14 +153,17 @@ def _add(state: MapState, operation: AddFragment) -> Ok | Refused:
     )
 
 
-def _retire(state: MapState, operation: RetireFragment) -> Ok | Refused:
+def _retire(state: MapState, operation: RetireFragment | RetireIdle) -> Ok | Refused:
     info = _at_epoch(state, operation.fragment, operation.expected_epoch)
     if isinstance(info, Refused):
         return info
     queue = state.queues[info.queue]
-    why = why_kept(queue, info.id) or _why_not_quiet(state, operation.since)
-    if why:
-        return _refused(info, why)
+    if len(queue.fragments) == 1:
+        return _refused(info, "it is the only one of its queue")
+    if isinstance(operation, RetireIdle):
+        why = why_kept(queue, info.id) or _why_not_quiet(state, operation.since)
+        if why:
+            return _refused(info, why)
     left = [number for number in queue.fragments if number != info.id]
     state.queues[info.queue] = queue.with_fragments(left)
     del state.fragments[info.id]

@@ -35,10 +35,12 @@ from fedq.wiring.cluster_map.operations_access import ACCESS_FORMS, AccessOperat
 from fedq.wiring.cluster_map.operations_copies import (
     ADOPT_FIELDS,
     RETIRE_FIELDS,
+    RETIRE_IDLE_FIELDS,
     SET_COPIES_FIELDS,
     AdoptCopy,
-    RetireFragment,
+    RetireIdle,
 )
+from fedq.wiring.cluster_map.operations_copies import RetireFragment as RetireFragment
 from fedq.wiring.cluster_map.operations_members import MEMBER_FORMS, RosterOperation, Speaks
 from fedq.wiring.cluster_map.operations_moves import MOVING_FORMS, MovingOperation
 from fedq.wiring.cluster_map.operations_tracing import TRACING_FORMS, TracingOperation
@@ -253,7 +255,7 @@ class SetCopies:
 
 
 MemberOperation: TypeAlias = MemberUp | MemberDown | JoinEra | NewEra | Speaks | RosterOperation
-FragmentOperation: TypeAlias = AddFragment | RetireFragment | SetCopies | AdoptCopy
+FragmentOperation: TypeAlias = AddFragment | RetireFragment | RetireIdle | SetCopies | AdoptCopy
 WiringOperation: TypeAlias = (
     DeclareExchange
     | DeleteExchange
@@ -382,6 +384,7 @@ _FORMS: Final[dict[str, tuple[Callable[..., Operation], dict[str, Check]]]] = {
     "add_fragment": (AddFragment, {"vhost": text, "queue": text, "node": name}),
     "retire_fragment": (RetireFragment, RETIRE_FIELDS),
     "set_copies": (SetCopies, SET_COPIES_FIELDS),
+    "retire_idle": (RetireIdle, RETIRE_IDLE_FIELDS),
     "adopt_copy": (AdoptCopy, ADOPT_FIELDS),
     **ACCESS_FORMS,
     **TRACING_FORMS,

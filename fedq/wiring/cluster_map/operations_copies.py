@@ -13,10 +13,22 @@ from fedq.wiring.cluster_map.operation_fields import Check, copies, flag, name, 
 
 @dataclass(frozen=True, slots=True)
 class RetireFragment:
-    """The fragment is drained: it goes, and the queue lives on in its others.
+    """The fragment goes, and the queue lives on in its others.
+
+    In logs it may be; nobody proposes it, since it does not say when all were quiet: `RetireIdle`.
+    """
+
+    fragment: FragmentId
+    expected_epoch: Epoch
+
+
+@dataclass(frozen=True, slots=True)
+class RetireIdle:
+    """The fragment is empty and without traffic: it goes, and the queue lives on in its others.
 
     `since`: at this version of the map its primary began to ask everybody to keep quiet about it,
-    and everybody does as long as nobody goes down or comes up (docs/adr/0100).
+    and everybody does as long as nobody goes down or comes up (docs/adr/0100). Not proposed before
+    the cluster speaks `versions.RETIRING`.
     """
 
     fragment: FragmentId
@@ -43,11 +55,8 @@ ADOPT_FIELDS: Final[dict[str, Check]] = {
     "node": name,
     "incarnation": number,
 }
-RETIRE_FIELDS: Final[dict[str, Check]] = {
-    "fragment": number,
-    "expected_epoch": number,
-    "since": number,
-}
+RETIRE_FIELDS: Final[dict[str, Check]] = {"fragment": number, "expected_epoch": number}
+RETIRE_IDLE_FIELDS: Final[dict[str, Check]] = {**RETIRE_FIELDS, "since": number}
 SET_COPIES_FIELDS: Final[dict[str, Check]] = {
     "fragment": number,
     "expected_epoch": number,
