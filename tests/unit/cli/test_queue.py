@@ -189,6 +189,14 @@ def test_show_as_json_keeps_its_promised_shape() -> None:
                 "messages": 11,
                 "bytes": 1000,
                 "readers": [],
+                "why": {
+                    "cause": "declared",
+                    "to_be_led_by": None,
+                    "idle_ms": None,
+                    "retiring": None,
+                    "stays": None,
+                    "waits": None,
+                },
                 "copies": [{"node": "n2", "role": None}, {"node": "n1", "role": None}],
             }
         ],

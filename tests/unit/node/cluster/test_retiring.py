@@ -12,6 +12,8 @@ from fedq.amqp.methods import (
     BasicGet,
     BasicGetEmpty,
     BasicGetOk,
+    BasicQos,
+    BasicQosOk,
     ConfirmSelect,
     ConfirmSelectOk,
     QueueDeclare,
@@ -26,6 +28,7 @@ from fedq.core.ids import FragmentId, NodeId
 from fedq.core.quiet_messages import Quiesce, Quiesced
 from fedq.node.node import Node
 from fedq.wiring.cluster_map.operations import MemberDown
+from tests.unit.amqp.wire import Content
 from tests.unit.amqp.wire import publish as publish_bytes
 from tests.unit.node.cluster.test_planned_moves import step, step_until, tick, wish
 from tests.unit.node.harness import PERSISTENT, Client, Cluster
@@ -184,6 +187,42 @@ def test_what_is_published_meanwhile_goes_elsewhere_in_order(turns: int) -> None
     acks = [each for each in publisher.heard() if isinstance(each, BasicAck)]
     assert acks[-1].delivery_tag == 5
     assert drain(cluster) == [*"abcd"]
+
+
+def test_a_channel_goes_where_what_was_kept_for_it_went() -> None:
+    """Two other fragments are at hand: what follows does not pass what was kept, in another one."""
+    cluster, _ = grown()
+    busy = cluster.client("n2")
+    for _ in range(3):
+        busy.publish("orders", *"......")
+    cluster.wait_for(lambda: len(fragments(cluster)) == 3)
+    drain(cluster)
+    publishers = [confirming(cluster, "n3") for _ in range(4)]
+    for publisher in publishers:
+        publisher.publish("orders", ".")
+    drain(cluster)
+    # It is younger, so the other one goes first.
+    step_until(cluster, lambda: TWO in cluster.node("n3").state.quiet)
+    assert len(fragments(cluster)) == 3
+    for number, publisher in enumerate(publishers):
+        publisher.write(publish_bytes(1, "", "orders", f"{number}.a".encode(), PERSISTENT, 0))
+    cluster.wait_for(lambda: is_retired(cluster, "n3"))
+    assert len(fragments(cluster)) == 2
+    for number, publisher in enumerate(publishers):
+        publisher.publish("orders", f"{number}.b")
+    # A consumer has what is at hand first.
+    consumer = cluster.client("n2")
+    consumer.ask(BasicQos(0, 1, False), BasicQosOk)
+    consumer.ask(BasicConsume("orders", "c"), BasicConsumeOk)
+    seen: list[str] = []
+    for _ in range(8):
+        cluster.wait_for(lambda: any(isinstance(said, Content) for said in consumer.said))
+        seen += consumer.deliveries()
+        consumer.send(BasicAck(len(seen), False))
+    for number in range(4):
+        assert [each for each in seen if each.startswith(f"{number}.")] == [
+            f"{number}.a", f"{number}.b",
+        ]  # fmt: skip
 
 
 def relink(cluster: Cluster) -> None:
