@@ -199,7 +199,7 @@ def draw_retiring(seed: int, lite: bool = False) -> Plan:
         )
         for each in plan.publishers
     )  # fmt: skip
-    queues = tuple(replace(each, fragments=dice.choice((0, 0, 0, 1))) for each in plan.queues)
+    queues = tuple(replace(each, fragments=int(each.fragments == 1)) for each in plan.queues)
     return replace(
         plan, nodes=plan.nodes if plan.nodes > 1 else 3, fragment_threshold=dice.choice((1, 5)),
         retire_idle_ms=dice.choice((50, 100, 200)), publishers=publishers, queues=queues,
