@@ -193,8 +193,9 @@ def draw_retiring(seed: int, lite: bool = False) -> Plan:
     dice = derive(seed, "all retiring")
     publishers = tuple(
         replace(
-            each, gap_us=dice.choice((each.gap_us, 150 * MS, 400 * MS)),
-            burst=max(each.burst, 6), messages=max(each.messages, dice.choice((60, 200))),
+            each, gap_us=dice.choice((each.gap_us, 60 * MS, 150 * MS, 300 * MS)),
+            burst=max(each.burst, 6), messages=max(each.messages, dice.choice((60, 300))),
+            session_bursts=dice.choice((0, 2, 4)),
             vanish=0.0 if lite else max(each.vanish, dice.choice((0.0, 0.3, 0.6))),
         )
         for each in plan.publishers
