@@ -21,6 +21,7 @@ from fedq.core.batches import cut
 from fedq.core.ids import ConnectionId, FragmentId
 from fedq.core.limits import PEER_FRAME_BYTES_MAX
 from fedq.core.publish_messages import NamedRun
+from fedq.core.ranges import Range
 
 Owner = TypeVar("Owner")
 
@@ -198,11 +199,11 @@ class FragmentPublisher(Generic[Owner]):
         """Whether nothing is unconfirmed, nor waits to be sent."""
         return not self._pending and not self._unconfirmed
 
-    def pass_on(self, other: "FragmentPublisher[Owner]") -> None:
+    def pass_on(self, other: "FragmentPublisher[Owner]") -> Range | None:
         """Gives all that is not confirmed to another fragment's publisher, in order.
 
         For a fragment that is retired: it has got none of it (docs/adr/0100). There it goes behind
-        what `other` has, and is still to be sent.
+        what `other` has, and is still to be sent. Returns the numbers that it had; None: no such.
         """
         self.take()
         other.take()
@@ -210,7 +211,8 @@ class FragmentPublisher(Generic[Owner]):
         waiting, self._waiting = self._waiting, deque()
         self.bytes_unconfirmed = 0
         if not batches:
-            return
+            return None
+        numbers = batches[0].first, batches[-1].last
         shift = other.last + 1 - batches[0].first
         for batch in batches:
             batch.first += shift
@@ -224,6 +226,7 @@ class FragmentPublisher(Generic[Owner]):
         for last, size, group in waiting:
             group.follow(self.fragment_id, other.fragment_id)
             other._waiting.append((last + shift, size, group))
+        return numbers
 
     def abandon(self) -> list[ConfirmGroup[Owner]]:
         """Gives up all publishes: the fragment is deleted, and nothing is owed any more."""

@@ -383,13 +383,13 @@ class Outlets:
         publisher = self.state.publishers.pop(fragment, None)
         if publisher is None:
             return
-        if not publisher.is_idle and self._is_retired(fragment, queue):
+        if not publisher.is_idle and self.is_retired(fragment, queue):
             self._pass_on(publisher, queue)
         else:
             settle_groups(self.state, fragment, publisher.abandon())
         release_paused(self.state, publisher)
 
-    def _is_retired(self, fragment: FragmentId, queue: QueueKey) -> bool:
+    def is_retired(self, fragment: FragmentId, queue: QueueKey) -> bool:
         """Whether the queue of a fragment that is gone lives on: it has one that is older.
 
         The first one is never retired; those of a queue that was declared anew are younger.
@@ -405,7 +405,9 @@ class Outlets:
         state = self.state
         target = self.publisher_of(self._choose_fragment(queue, 0))
         state.risk.begin()
-        publisher.pass_on(target)
+        numbers = publisher.pass_on(target)
+        if state.tracer is not None and numbers is not None:
+            state.tracer.on_passed_on(queue, publisher.fragment_id, state.origin, numbers)
         looked_at = 0
         for client in state.clients.values():
             looked_at += len(client.channels)

@@ -1,6 +1,7 @@
 """Why a fragment is there, stays, and is led where it is, as its node tells it."""
 
 from fedq.amqp.methods import QueueDeclare, QueueDeclareOk
+from fedq.amqp.values import FieldTable
 from fedq.core.ids import FragmentId, NodeId, QueueKey
 from fedq.node.views.overview import overview
 from fedq.node.views.storage_types import FragmentCause, ShapeOverview
@@ -69,7 +70,7 @@ def test_a_fixed_number_and_a_setting_are_reasons() -> None:
 
 def test_a_move_says_what_it_waits_for() -> None:
     cluster = Cluster(3)
-    arguments = {"x-fedq-replicate": "persistent", "x-fedq-replicas": 2}
+    arguments: FieldTable = {"x-fedq-replicate": "persistent", "x-fedq-replicas": 2}
     client = cluster.client("n1")
     client.ask(QueueDeclare("orders", durable=True, arguments=arguments), QueueDeclareOk)
     client.publish("orders", "a", "b", persistent=False)
