@@ -8,6 +8,7 @@ nobody takes a part for the whole.
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from fedq.admin.messages import CAUSES
 from fedq.admin.policy_rows import definition_json
 from fedq.core.ids import FragmentId, NodeId, QueueKey
 from fedq.node.views.overview_types import (
@@ -94,6 +95,7 @@ class QueueMerger:
             in_sync=fragment.in_sync,
             epoch=fragment.epoch,
             reign=fragment.reign,
+            cause=CAUSES[fragment.cause],
             copies=self._copies(fragment),
             moves_to=fragment.moves_to or "",
         )

@@ -6,6 +6,7 @@ with backslash escapes, because a message cannot carry it otherwise.
 
 from collections.abc import Sequence
 from dataclasses import asdict
+from typing import Final
 
 from fedq import __version__
 from fedq.admin.own_process import OwnProcess
@@ -27,7 +28,7 @@ from fedq.node.views.overview_types import (
     SubscriberOverview,
     TrafficOverview,
 )
-from fedq.node.views.storage_types import CopyOverview, CopyRole
+from fedq.node.views.storage_types import CopyOverview, CopyRole, FragmentCause, ShapeOverview
 from fedq.shell.pb import admin_pb2 as pb
 from fedq.shell.turn_times import BOUNDS_US, TurnTimes
 
@@ -35,6 +36,12 @@ _MEMBER_STATES = {
     MemberState.UP: pb.MEMBER_STATE_UP,
     MemberState.DOWN: pb.MEMBER_STATE_DOWN,
     MemberState.ABSENT: pb.MEMBER_STATE_ABSENT,
+}
+#: Why fragments are there.
+CAUSES: Final = {
+    FragmentCause.DECLARED: pb.FRAGMENT_CAUSE_DECLARED,
+    FragmentCause.FIXED: pb.FRAGMENT_CAUSE_FIXED,
+    FragmentCause.TRAFFIC: pb.FRAGMENT_CAUSE_TRAFFIC,
 }
 _COPY_ROLES = {
     CopyRole.PRIMARY: pb.COPY_ROLE_PRIMARY,
@@ -282,6 +289,16 @@ def _client_traffic(counts: MessageCounts) -> pb.ClientTraffic:
     )
 
 
+def _shape(overview: ShapeOverview) -> pb.FragmentShape:
+    """Why a fragment is as it is."""
+    return pb.FragmentShape(
+        idle_ms=overview.idle_ms,
+        retiring=overview.retiring,
+        stays=overview.stays,
+        waits=overview.waits,
+    )
+
+
 def copy(node: NodeId, overview: CopyOverview) -> pb.Copy:
     """What a node has of a fragment."""
     stream = overview.stream
@@ -304,6 +321,7 @@ def copy(node: NodeId, overview: CopyOverview) -> pb.Copy:
         whole=overview.whole,
         last=overview.last,
         last_reign=overview.last_reign,
+        shape=None if overview.shape is None else _shape(overview.shape),
         stream=None
         if stream is None
         else pb.StreamFigures(

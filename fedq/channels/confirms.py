@@ -55,6 +55,9 @@ class ConfirmGroup(Generic[Owner]):
         self.waiting -= 1
         return self.waiting == 0
 
+    def follow(self, before: FragmentId, after: FragmentId) -> None:
+        """Notes that another fragment gets what was for one that was retired."""
+
     def settled_through(self) -> int:
         """The tag up to which every target has reported, as far as this group goes."""
         return self.last_tag if self.waiting == 0 else self.last_tag - self.size
@@ -92,6 +95,10 @@ class SpreadGroup(ConfirmGroup[Owner]):
         del self._left[fragment]
         self.waiting -= 1
         return True
+
+    def follow(self, before: FragmentId, after: FragmentId) -> None:
+        """Awaits another fragment for a retired one, in its place."""
+        self._left = {after if f == before else f: part for f, part in self._left.items()}
 
     def settled_through(self) -> int:
         """The tag before the first publish that some fragment has not reported."""

@@ -212,6 +212,9 @@ PUBLISHERS_KNOWN_MAX: Final = 1_024
 PUBLISHER_REFUSED_MAX: Final = 64
 #: For how long a name is remembered of which nothing is taken, if there are not too many.
 PUBLISHER_IDLE_MS_MAX: Final = 7 * 24 * 3_600_000
+#: So long a fragment must have had no traffic, and been led by its node, before it is retired.
+RETIRE_IDLE_MS: Final = 600_000
+RETIRE_AGE_MS: Final = 1_800_000
 #: What is before the last of these in a name is its series, of which so many names are remembered.
 PUBLISHER_SERIES_END: Final = "\x1f"
 PUBLISHER_SERIES_MAX: Final = 3

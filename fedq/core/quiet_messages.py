@@ -13,12 +13,16 @@ class Quiesce(NamedTuple):
 
     It keeps publishes and settlements until the fragment is led anew, or the sender says 0.
     Answered by `Quiesced`, which comes behind all that was sent before.
+    If the fragment is to be retired (docs/adr/0100), the receiver does so only if none of its
+    publishes waits for an answer.
     """
 
     fragment: FragmentId
     reign: int
     #: Names the question; never used twice by one process. 0: all may go on.
     number: int
+    #: The fragment is to be retired. From version 15 on.
+    retires: bool = False
 
 
 class Quiesced(NamedTuple):
@@ -27,3 +31,5 @@ class Quiesced(NamedTuple):
     fragment: FragmentId
     reign: int
     number: int
+    #: It does not: it has publishes on their way to a fragment that is to be retired.
+    busy: bool = False

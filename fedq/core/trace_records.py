@@ -49,6 +49,8 @@ STOPPED: Final = "stopped"
 GAP: Final = "gap"
 #: Why a publish of a publisher with a name was refused, and is confirmed all the same.
 DUPLICATE: Final = "duplicate"
+#: And that it was sent to nobody yet, since its fragment was retired: it goes on to another one.
+PASSED_ON: Final = "retired"
 KINDS: Final = (
     ACCEPTED, ROUTED, ENQUEUED, REFUSED, CONFIRMED, NACKED, RETURNED, DELIVERED, FANNED, ACKED,
     REJECTED, REQUEUED, SETTLED, RELEASED, DEAD_LETTERED, DROPPED, LEADS, STANDING, DELETED,

@@ -54,6 +54,8 @@ POLICIES: Final = 15
 #: of which data directory they are.
 VOTERS_REPLACED: Final = 15
 DIRECTORIES: Final = 15
+#: From which one on fragments without traffic are retired (docs/adr/0100).
+RETIRING: Final = 15
 
 #: What operators get with each of the last ones, once all nodes speak it.
 FEATURES: Final[dict[int, tuple[str, ...]]] = {
@@ -65,7 +67,7 @@ FEATURES: Final[dict[int, tuple[str, ...]]] = {
     14: ("nodes that join a running cluster", "copies that are placed evenly"),
     15: (
         "voters that are replaced by observers", "names that belong to one data directory",
-        "policies",
+        "policies", "fragments that are retired",
     ),
 }  # fmt: skip
 

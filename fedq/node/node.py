@@ -143,7 +143,7 @@ class Node:
         if not state.joined and self.cluster.decide_joined():
             self.tracing.refresh()
             self.clients.flow.on_joined()
-        self.cluster.handing.end_turn(self._ends)
+        self.cluster.end_turn(self._ends)
         self.clients.evictions.work_off()
         self.clients.flow.readers.resume()
         state.chores.work_off()
@@ -442,7 +442,7 @@ class Node:
         """Does what is due; called about every 50 ms of the clock given to `begin_turn`."""
         state = self.state
         self.cluster.tick()
-        self.cluster.handing.tick()
+        self.cluster.move()
         if state.stopping:
             self._stop_when_possible()
         self.clients.access.tick()

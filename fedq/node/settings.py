@@ -77,6 +77,9 @@ class NodeSettings:
     stop_wait_ms: int = 10_000
     #: Publishes of this node to a remote fragment before it asks for a fragment of its own.
     fragment_threshold: int = 1_000
+    #: So long a fragment had no traffic that is retired (0: none is), and so long it was led here.
+    retire_idle_ms: int = limits.RETIRE_IDLE_MS
+    retire_age_ms: int = limits.RETIRE_AGE_MS
     #: What the node may hold in memory for messages, clients and other nodes.
     memory_bytes_max: int = limits.NODE_MEMORY_BYTES_MAX
     #: With more in messages, bodies of long queues are on disk alone; 0: three eighths of that.

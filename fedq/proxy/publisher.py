@@ -21,6 +21,7 @@ from fedq.core.batches import cut
 from fedq.core.ids import ConnectionId, FragmentId
 from fedq.core.limits import PEER_FRAME_BYTES_MAX
 from fedq.core.publish_messages import NamedRun
+from fedq.core.ranges import Range
 
 Owner = TypeVar("Owner")
 
@@ -192,6 +193,40 @@ class FragmentPublisher(Generic[Owner]):
             mine = numbers[bisect_left(numbers, first) : bisect_right(numbers, last)]
             if mine:
                 group.refuse_at(self.fragment_id, [number - first for number in mine])
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether nothing is unconfirmed, nor waits to be sent."""
+        return not self._pending and not self._unconfirmed
+
+    def pass_on(self, other: "FragmentPublisher[Owner]") -> Range | None:
+        """Gives all that is not confirmed to another fragment's publisher, in order.
+
+        For a fragment that is retired: it has got none of it (docs/adr/0100). There it goes behind
+        what `other` has, and is still to be sent. Returns the numbers that it had; None: no such.
+        """
+        self.take()
+        other.take()
+        batches, self._unconfirmed = list(self._unconfirmed), deque()
+        waiting, self._waiting = self._waiting, deque()
+        self.bytes_unconfirmed = 0
+        if not batches:
+            return None
+        numbers = batches[0].first, batches[-1].last
+        shift = other.last + 1 - batches[0].first
+        for batch in batches:
+            batch.first += shift
+            batch.last += shift
+            if batch.settled is not None:
+                # Positions in a fragment that is no more, and had no messages.
+                batch.settled = Settled([], [], [])
+            other.bytes_unconfirmed += batch.size
+        other.last = batches[-1].last
+        other._unconfirmed += batches
+        for last, size, group in waiting:
+            group.follow(self.fragment_id, other.fragment_id)
+            other._waiting.append((last + shift, size, group))
+        return numbers
 
     def abandon(self) -> list[ConfirmGroup[Owner]]:
         """Gives up all publishes: the fragment is deleted, and nothing is owed any more."""

@@ -66,6 +66,8 @@ def node_settings(
         exclusive_queue_disconnects=config.exclusive_queue_overflow == "disconnect",
         disk_free_bytes_min=config.disk_free_bytes_min,
         scrub_bytes_per_second=config.scrub_bytes_per_second,
+        retire_idle_ms=timing.retire_idle_ms,
+        retire_age_ms=timing.retire_age_ms,
         scrub_every_ms=timing.scrub_every_ms,
     )
 

@@ -9,6 +9,7 @@
     --stops                 no faults but stops in order of all nodes
     --moves                 an operator drains nodes and moves fragments meanwhile
     --joins                 nodes join meanwhile, and some are taken out and replaced
+    --retiring              fragments come and go meanwhile
     --digest                print a hash of all outputs of each seed
 
 Exit code 0: all seeds held; 1: some did not.
@@ -46,6 +47,7 @@ def _parse(arguments: list[str]) -> argparse.Namespace:
     parser.add_argument("--named", action="store_true", help="publishers with names in each run")
     parser.add_argument("--moves", action="store_true", help="drained nodes and planned moves")
     parser.add_argument("--joins", action="store_true", help="nodes that join and are replaced")
+    parser.add_argument("--retiring", action="store_true", help="fragments that come and go")
     parser.add_argument("--digest", action="store_true", help="print a hash of all outputs")
     parser.add_argument("--processes", type=int, default=2)
     parser.add_argument("--keep-going", action="store_true", help="do not stop at ten failures")
@@ -57,7 +59,7 @@ def _results(seeds: Iterable[int], options: argparse.Namespace) -> Iterator[Resu
         run_seed, lite=options.lite, echo=options.trace, digest=options.digest,
         exceptions=options.exceptions, repeated=options.repeated, stops=options.stops,
         copy_all=options.copy_all, no_streams=options.no_streams, traced=options.traced,
-        named=options.named, moves=options.moves, joins=options.joins,
+        named=options.named, moves=options.moves, joins=options.joins, retiring=options.retiring,
     )  # fmt: skip
     if options.seed is not None or options.processes == 1:
         yield from map(run, seeds)
@@ -77,14 +79,14 @@ def _report(result: Result, options: argparse.Namespace) -> None:
     _say(f"\nseed {result.seed} FAILED after {result.virtual_ms} ms of virtual time")
     plan = describe(
         result.seed, lite, options.exceptions, options.copy_all, options.no_streams, options.named,
-        options.moves, options.joins,
+        options.moves, options.joins, options.retiring,
     )  # fmt: skip
     _say("  " + plan.replace("\n", "\n  "))
     for problem in result.problems:
         _say(f"  * {problem}")
     flags = (
         "lite", "exceptions", "repeated", "stops", "copy_all", "no_streams", "traced", "named",
-        "moves", "joins",
+        "moves", "joins", "retiring",
     )  # fmt: skip
     flag = "".join(f" --{name.replace('_', '-')}" for name in flags if getattr(options, name))
     _say(f"  repeat with: python -m tests.sim --seed {result.seed}{flag} --trace")

@@ -88,6 +88,8 @@ class PublisherPlan:
     body_bytes: int
     #: The chance that it drops its connection after a burst.
     vanish: float = 0.0
+    #: After so many bursts it leaves in order, and goes on elsewhere; 0: it stays.
+    session_bursts: int = 0
 
 
 class Publisher(BurstPublisher[Attempt]):
@@ -106,6 +108,7 @@ class Publisher(BurstPublisher[Attempt]):
         super().__init__(world, ledger, hosts, name, plan, numbers)
         self.topology = topology
         self.plan = plan
+        self.session_bursts = plan.session_bursts
 
     def is_ready(self) -> bool:
         return self.topology.ready

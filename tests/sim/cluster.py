@@ -109,6 +109,8 @@ class Cluster:
                 replace_voter_ms=self.plan.replace_voter_ms,
                 revive_wait_ms=self.plan.revive_wait_ms,
                 fragment_threshold=self.plan.fragment_threshold,
+                retire_idle_ms=self.plan.retire_idle_ms,
+                retire_age_ms=self.plan.retire_idle_ms,
                 segment_bytes_max=self.plan.segment_bytes,
                 stow_bytes_min=self.plan.stow_bytes,
                 read_ahead_bytes=self.plan.read_ahead_bytes,

@@ -128,6 +128,8 @@ class BurstPublisher(ConfirmingActor[Sent]):
 
     #: Whether confirms do not make it faster than it was to be.
     keeps_pace = False
+    #: After so many bursts it leaves in order, and goes on elsewhere; 0: it stays.
+    session_bursts = 0
 
     def is_ready(self) -> bool:
         """Whether what it publishes to is there."""
@@ -146,7 +148,9 @@ class BurstPublisher(ConfirmingActor[Sent]):
     def _publish(self) -> Script[None]:
         bursts = self._bursts
         yield from self.begin_confirms()
-        while self._has_more():
+        count = 0
+        while self._has_more() and not 0 < self.session_bursts <= count:
+            count += 1
             self.send(min(bursts.burst, bursts.messages - self.sent))
             if bursts.vanish and self.random.random() < bursts.vanish:
                 yield between(self.random, 0, 5) * MS

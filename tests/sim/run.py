@@ -36,6 +36,7 @@ from tests.sim.swarm import (
     draw_moves,
     draw_named,
     draw_repeated,
+    draw_retiring,
     draw_stops,
 )
 from tests.sim.topology import Topology
@@ -434,7 +435,7 @@ def run_seed(
     seed: int, *, lite: bool = False, echo: bool = False, digest: bool = False,
     exceptions: bool = False, repeated: bool = False, stops: bool = False, copy_all: bool = False,
     no_streams: bool = False, traced: bool = False, named: bool = False, moves: bool = False,
-    joins: bool = False,
+    joins: bool = False, retiring: bool = False,
 ) -> Result:  # fmt: skip
     """Runs one seed. An exception inside a node is a problem like any other, but for those put in.
 
@@ -442,7 +443,8 @@ def run_seed(
     each comes again, beside kills, partitions and pauses; `stops`: one of stops in order alone;
     `copy_all`: the usual one, where no queue says what is copied; `no_streams`: without a stream;
     `named`: with publishers with names instead; `moves`: with planned moves; `joins`: with nodes
-    that join. `traced`: while an operator traces everything.
+    that join; `retiring`: with fragments that come and go. `traced`: while an operator traces
+    everything.
     """
     plan = draw_exceptions(seed) if exceptions else draw(seed, lite, copy_all, no_streams)
     if repeated:
@@ -455,6 +457,8 @@ def run_seed(
         plan = draw_moves(seed, lite)
     elif joins:
         plan = draw_joins(seed, lite)
+    elif retiring:
+        plan = draw_retiring(seed, lite)
     trace = Trace(echo=echo, digest=digest)
     run = Run(plan, trace, traced)
     try:
@@ -478,7 +482,7 @@ def run_seed(
 def describe(
     seed: int, lite: bool, exceptions: bool = False, copy_all: bool = False,
     no_streams: bool = False, named: bool = False, moves: bool = False,
-    joins: bool = False,
+    joins: bool = False, retiring: bool = False,
 ) -> str:  # fmt: skip
     """What a seed's run is made of."""
     if named:
@@ -487,6 +491,8 @@ def describe(
         return draw_moves(seed, lite).describe()
     if joins:
         return draw_joins(seed, lite).describe()
+    if retiring:
+        return draw_retiring(seed, lite).describe()
     plan = draw_exceptions(seed) if exceptions else draw(seed, lite, copy_all, no_streams)
     return plan.describe()
 

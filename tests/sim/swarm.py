@@ -127,13 +127,16 @@ class Plan:
     replaced: int = 0
     #: For how long a voter may be away before an observer, if there is one, votes instead; 0: ever.
     replace_voter_ms: int = 0
+    #: A fragment without traffic for so long is retired; 0: none is.
+    retire_idle_ms: int = 0
 
     def describe(self) -> str:
         """The run in a few lines, for a failure's report."""
         return "\n".join(
             (
                 f"nodes {self.nodes}, zones {self.zones}, safety {self.safety_us // MS} ms, "
-                f"fragment threshold {self.fragment_threshold}, work per turn {self.work_per_turn}",
+                f"fragment threshold {self.fragment_threshold}, idle {self.retire_idle_ms} ms, "
+                f"work per turn {self.work_per_turn}",
                 f"{self.faults}", f"{self.net}", f"{self.disk}", f"{self.raft}",
                 *map(str, self.queues), *map(str, self.exchanges), *map(str, self.publishers),
                 *map(str, self.consumers), *map(str, self.getters), *map(str, self.subscribers),
@@ -156,7 +159,7 @@ def draw(seed: int, lite: bool = False, copy_all: bool = False, no_streams: bool
     """
     plan = _draw_queues_alone(seed, lite, copy_all)
     plan = plan if copy_all or no_streams else _draw_stream(plan, lite)
-    return _draw_alarms(plan, lite)
+    return _draw_retiring(_draw_alarms(plan, lite))
 
 
 def draw_moves(seed: int, lite: bool = False) -> Plan:
@@ -182,6 +185,33 @@ def draw_joins(seed: int, lite: bool = False) -> Plan:
     return replace(
         plan, faults=faults, safety_us=safety_us, joins=joins, replaced=replaced,
         replace_voter_ms=away.choice((0, 200, 1_000, 3_000)),
+    )  # fmt: skip
+
+
+def draw_retiring(seed: int, lite: bool = False) -> Plan:
+    """The usual plan of the seed, of several nodes, with publishers that come, pause and go.
+
+    So fragments come, and are retired.
+    """
+    plan = draw(seed, lite)
+    if plan.policies is not None:
+        # Most of those ask for one place.
+        plan = _draw_alarms(_draw_stowing(_draw_plain(seed, lite)), lite)
+    dice = derive(seed, "all retiring")
+    publishers = tuple(
+        replace(
+            each, gap_us=dice.choice((each.gap_us, 60 * MS, 150 * MS, 300 * MS)),
+            burst=max(each.burst, 6), messages=max(each.messages, dice.choice((60, 300))),
+            session_bursts=dice.choice((0, 2, 4)),
+            vanish=0.0 if lite else max(each.vanish, dice.choice((0.0, 0.3, 0.6))),
+        )
+        for each in plan.publishers
+    )  # fmt: skip
+    queues = tuple(replace(each, fragments=int(each.fragments == 1)) for each in plan.queues)
+    return replace(
+        plan, nodes=plan.nodes if plan.nodes > 1 else 3, fragment_threshold=dice.choice((1, 5)),
+        retire_idle_ms=dice.choice((50, 100, 200)), publishers=publishers, queues=queues,
+        safety_us=plan.safety_us + 2 * SECOND,
     )  # fmt: skip
 
 
@@ -279,6 +309,14 @@ def _draw_alarms(plan: Plan, lite: bool) -> Plan:
         return plan
     faults = replace(plan.faults, full_every_us=dice.randint(500, 1_500) * MS)
     return replace(plan, faults=faults)
+
+
+def _draw_retiring(plan: Plan) -> Plan:
+    """Fragments that are retired soon in a part of the runs, with dice of their own."""
+    dice = derive(plan.seed, "retiring")
+    if plan.nodes == 1 or not chance(dice, 0.5):
+        return plan
+    return replace(plan, retire_idle_ms=dice.choice((50, 200, 500)))
 
 
 def _draw_rot(plan: Plan, lite: bool) -> Plan:

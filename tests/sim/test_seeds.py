@@ -26,6 +26,8 @@ NAMED_SEEDS = range(1, 9)
 #: for no copies of transient messages was moved away from them. 136: two primaries sent one dead
 #: letter.
 MOVED_SEEDS = (2, 3, 7, 11, 132, 136)
+#: Publishes meet the retirement of their fragment: where they are not sent on, they are lost.
+RETIRING_SEEDS = (100, 102, 107)
 #: 3: a backup whose copy failed once was never whole again. 45000171: what a contained exception
 #: had kept from setting out was published, and confirmed, as the next client's. 45001029: the
 #: ledger wanted a client to hold what its node had taken from it with connection.close (541), until
@@ -88,6 +90,21 @@ def test_nothing_comes_twice_by_planned_moves(seed: int) -> None:
 def test_nothing_is_lost_by_planned_moves_among_faults(seed: int) -> None:
     result = run_seed(seed, moves=True)
     assert not result.problems, f"{result.problems}, python -m tests.sim --moves --seed {seed}"
+
+
+@pytest.mark.parametrize("seed", RETIRING_SEEDS)
+def test_nothing_is_lost_or_comes_twice_as_fragments_come_and_go(seed: int) -> None:
+    result = run_seed(seed, lite=True, retiring=True)
+    assert not result.problems, (
+        f"{result.problems}, python -m tests.sim --lite --retiring --seed {seed}"
+    )
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(4_001, 4_009))
+def test_nothing_is_lost_as_fragments_come_and_go_among_faults(seed: int) -> None:
+    result = run_seed(seed, retiring=True)
+    assert not result.problems, f"{result.problems}, python -m tests.sim --retiring --seed {seed}"
 
 
 @pytest.mark.parametrize("seed", [3, 5])

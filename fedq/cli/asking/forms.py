@@ -28,6 +28,11 @@ ROLES = {
     pb.RAFT_ROLE_FOLLOWER: "follower",
     pb.RAFT_ROLE_LOOKING: "looking",
 }
+CAUSES = {
+    pb.FRAGMENT_CAUSE_DECLARED: "declared",
+    pb.FRAGMENT_CAUSE_FIXED: "fixed",
+    pb.FRAGMENT_CAUSE_TRAFFIC: "traffic",
+}
 COPY_ROLES = {
     pb.COPY_ROLE_PRIMARY: "primary",
     pb.COPY_ROLE_BACKUP: "backup",
@@ -197,11 +202,27 @@ def stored_form(queue: pb.Queue) -> Form:
     for fragment, shown in zip(queue.fragments, form["fragments"], strict=True):
         said = {copy.node: copy_form(copy) for copy in fragment.copies}
         silent = [n for n in (fragment.primary, *fragment.backups) if n not in said]
+        shown["why"] = why_form(fragment)
         shown["copies"] = [*said.values(), *[{"node": node, "role": None} for node in silent]]
     copies = [copy for fragment in form["fragments"] for copy in fragment["copies"]]
     is_known = all(copy["role"] is not None for copy in copies)
     sums = {name: sum(copy[name] for copy in copies) for name in STORED} if is_known else None
     return {**form, "storage": sums}
+
+
+def why_form(fragment: pb.Fragment) -> Form:
+    """Why a fragment is as it is; what only its primary knows is null if that did not say it."""
+    shapes = [copy.shape for copy in fragment.copies if copy.HasField("shape")]
+    shape = next(iter(shapes), None)
+    is_idle = shape is not None and shape.HasField("idle_ms")
+    return {
+        "cause": CAUSES.get(fragment.cause, OTHER),
+        "to_be_led_by": fragment.moves_to or None,
+        "idle_ms": shape.idle_ms if shape is not None and is_idle else None,
+        "retiring": shape.retiring if shape is not None else None,
+        "stays": list(shape.stays) if shape is not None else None,
+        "waits": list(shape.waits) if shape is not None else None,
+    }
 
 
 def copy_form(copy: pb.Copy) -> Form:

@@ -11,6 +11,7 @@ from fedq.cli.asking.endpoint import Endpoint, asking_a_node
 from fedq.cli.asking.forms import Form, queue_form, stored_form
 from fedq.cli.cluster import moving, quarantine, queue_messages
 from fedq.cli.cluster.queue_storage import storage_tables
+from fedq.cli.cluster.queue_why import why_lines
 from fedq.cli.terminal.failure import reporting
 from fedq.cli.terminal.options import (
     JsonOption,
@@ -102,6 +103,10 @@ def show_queue(
     endpoint: Endpoint,
     name: QueueArgument,
     vhost: QueueVhostOption = "/",
+    why: Annotated[
+        bool,
+        typer.Option("--why", help="Why each fragment is there, stays, and is led where it is."),
+    ] = False,
     json: JsonOption = False,
 ) -> None:
     """Show one shared queue with its fragments, and what each copy has in memory and on disk."""
@@ -135,6 +140,9 @@ def show_queue(
         "#UNACKED", "#BYTES",
     )  # fmt: skip
     screen.print(table(headings, map(_fragment_row, queue["fragments"])))
+    if why:
+        for line in why_lines(queue):
+            screen.print(line, soft_wrap=True, markup=False, highlight=False)
     for each in storage_tables(queue):
         screen.print(each)
     readers = [

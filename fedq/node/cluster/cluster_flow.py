@@ -21,6 +21,7 @@ from fedq.node.cluster.handing_over import HandingOver
 from fedq.node.cluster.proposals import GAVE_UP, Proposals, Result
 from fedq.node.cluster.punctuality import Punctuality
 from fedq.node.cluster.replacing_voters import ReplacingVoters
+from fedq.node.cluster.retiring import Retiring
 from fedq.node.cluster.reviving import Reviving
 from fedq.node.cluster.tallies import Tallies
 from fedq.node.containment.setting_aside import SettingAside
@@ -46,7 +47,7 @@ class ClusterFlow:
         "_beat_ms", "_changing", "_heard_as", "_is_up", "_members_version", "_said_full",
         "_served", "_up_since", "_up_versions", "abandoned", "aside", "awaiting", "beat_due",
         "coming_up", "deciding", "detector", "handing", "lease", "proposals", "punctuality",
-        "replacing", "reviving", "state", "tallies",
+        "replacing", "retiring", "reviving", "state", "tallies",
     )  # fmt: skip
 
     def __init__(self, state: NodeState) -> None:
@@ -59,6 +60,7 @@ class ClusterFlow:
         self.detector = Detector(state.me, state.peers, settings.suspect_ms)
         self.aside = SettingAside(state)
         self.handing = HandingOver(state, proposals, self.detector)
+        self.retiring = Retiring(state, proposals, self.handing.quiescing)
         #: Whether this process is up in the map, as of this change of its members.
         self._is_up = False
         self._members_version = MapVersion(-1)
@@ -207,6 +209,16 @@ class ClusterFlow:
             fragments, state.looked_after = state.looked_after, {}
             looks = Each(state.work, fragments, self._look_after_one, _LOOK_WORK)
             state.chores.add(self, looks)
+
+    def move(self) -> None:
+        """Goes on with fragments that are handed over or retired, after `tick`."""
+        self.handing.tick()
+        self.retiring.tick()
+
+    def end_turn(self, ends: bool) -> None:
+        """Goes on with what waited for others; `ends`: the node does, too."""
+        self.handing.end_turn(ends)
+        self.retiring.go_on()
 
     def _judge_processes(self) -> None:
         """Tells the detector of processes that are new in the map, or answer in their place."""

@@ -156,7 +156,7 @@ class HandingOver:
         """Takes the next step with a fragment, if it is time for it."""
         state = self.state
         primary, info = state.primaries.get(fragment), state.map.fragments.get(fragment)
-        if primary is None or info is None:
+        if primary is None or info is None or self.quiescing.retires(fragment):
             return
         if primary.seen_at:
             self._say_seen(primary, info)
@@ -197,6 +197,10 @@ class HandingOver:
         there = count(messages.ranges())
         self.state.work.spend(1 + there // _MESSAGES_PER_UNIT)
         return there > count(messages.persistent_ranges())
+
+    def rests_for_ms(self, fragment: FragmentId) -> int:
+        """For how long a fragment is left alone that is to be handed over; 0: it is not."""
+        return max(0, self._resting.get(fragment, 0) - self.state.now_ms)
 
     def _rest(self, fragment: FragmentId) -> None:
         """Leaves a fragment alone for a while, longer each time: its consumers wait meanwhile."""

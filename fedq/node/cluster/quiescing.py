@@ -1,4 +1,6 @@
-"""Having everybody keep quiet about a fragment before it is handed over (docs/adr/0083).
+"""Having everybody keep quiet about a fragment that is to be handed over, or retired.
+
+See docs/adr/0083 and 0100.
 
 Inputs: fragments that are to be quiet, or to go on; the others' words. Outputs: `Quiesce` to peers,
 `NodeState.quiet` and `Marks.aloud` for this node's own clients, `Primary.handing_over`.
@@ -23,12 +25,16 @@ QUIET_MS_MAX: Final = 1_000
 class _Silence:
     """A fragment about which others have been asked to keep quiet."""
 
-    __slots__ = ("awaited", "number", "reign", "sessions", "until_ms")
+    __slots__ = ("awaited", "is_refused", "number", "reign", "retires", "sessions", "until_ms")
 
     def __init__(
-        self, reign: int, number: int, sessions: dict[NodeId, tuple[int, int]], until_ms: int
-    ) -> None:
+        self, reign: int, number: int, sessions: dict[NodeId, tuple[int, int]], until_ms: int,
+        retires: bool,
+    ) -> None:  # fmt: skip
         self.reign = reign
+        self.retires = retires
+        #: Somebody has publishes on their way to a fragment that is to be retired.
+        self.is_refused = False
         self.number = number
         #: Who was asked, in which session; and who has not answered.
         self.sessions = sessions
@@ -49,14 +55,19 @@ class Quiescing:
 
     @property
     def fragments(self) -> list[FragmentId]:
-        """The fragments about which others have been asked to keep quiet."""
-        return list(self._silences)
+        """The fragments that are to be handed over, about which others are to keep quiet."""
+        return [fragment for fragment, each in self._silences.items() if not each.retires]
+
+    def retires(self, fragment: FragmentId) -> bool:
+        """Whether others have been asked to keep quiet about it since it is to be retired."""
+        silence = self._silences.get(fragment)
+        return silence is not None and silence.retires
 
     def is_possible(self) -> bool:
         """Whether all members know what it means."""
         return self.state.all_speak(PLANNED_MOVES)
 
-    def begin(self, primary: Primary) -> None:
+    def begin(self, primary: Primary, *, retires: bool = False) -> None:
         """Asks everybody to keep quiet, unless that was done; nothing is handed out from now on."""
         state, fragment = self.state, primary.fragment
         number = fragment.fragment_id
@@ -66,10 +77,11 @@ class Quiescing:
         primary.handing_over = True
         sessions = self._sessions()
         until_ms = state.now_ms + QUIET_MS_MAX
-        self._silences[number] = _Silence(fragment.reign, self._last, sessions, until_ms)
-        state.quiet[number] = Quiet(state.me, self._last)
+        self._silences[number] = _Silence(fragment.reign, self._last, sessions, until_ms, retires)
+        mine = state.session_with(state.me)
+        state.quiet[number] = Quiet(state.me, self._last, fragment.reign, mine, retires)
         for node in sessions:
-            state.send(node, Quiesce(number, fragment.reign, self._last))
+            state.send(node, Quiesce(number, fragment.reign, self._last, retires))
 
     def _sessions(self) -> dict[NodeId, tuple[int, int]]:
         """The sessions with all who are there to be asked."""
@@ -83,6 +95,11 @@ class Quiescing:
         """Whether all who were asked have said that they keep quiet."""
         silence = self._silences.get(fragment)
         return silence is not None and not silence.awaited
+
+    def is_refused(self, fragment: FragmentId) -> bool:
+        """Whether somebody has publishes on their way to a fragment that is to be retired."""
+        silence = self._silences.get(fragment)
+        return silence is not None and silence.is_refused
 
     def is_late(self, fragment: FragmentId) -> bool:
         """Whether somebody has been waited for too long."""
@@ -101,6 +118,7 @@ class Quiescing:
         silence = self._silences.get(message.fragment)
         if silence is not None and silence.number == message.number:
             silence.awaited.pop(sender, None)
+            silence.is_refused = silence.is_refused or message.busy
 
     def end(self, fragment: FragmentId) -> None:
         """Ends a silence: all may go on, if this node leads as before; else they do anyhow."""

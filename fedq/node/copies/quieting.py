@@ -1,7 +1,11 @@
-"""Keeping quiet about a fragment that is being handed over, as its primary asks (docs/adr/0083).
+"""Keeping quiet about a fragment that is handed over or retired, as its primary asks (ADR 0083).
 
     Quiesce  --> what is prefetched goes back, what is settled goes, then Quiesced
     its end  --> what was published and settled meanwhile goes to whoever leads
+
+If the fragment is to be retired (docs/adr/0100), a node that has anything on its way says so, and
+does not keep quiet. When it is gone, what was published meanwhile goes to another one
+(`Outlets.on_fragment_gone`).
 
 The end is the primary's word, another reign, or another session with the primary. The primary's own
 node keeps quiet as well; its words go by way of `NodeState.quiet` and a mark.
@@ -44,16 +48,40 @@ class Quieting:
         if fragment in state.peers[sender].unsaid:
             # It hears first what is held of it: that it is quiet before is no news.
             return
+        if message.retires and self._is_busy(fragment):
+            state.send(sender, Quiesced(fragment, message.reign, message.number, busy=True))
+            return
         if known is None:
             hub = state.hubs.get(info.queue)
             positions = hub.drop_prefetched(fragment) if hub is not None else []
             if positions:
                 self._settling.return_unseen(fragment, positions)
             self._settling.flush_settlements()
-            state.quiet[fragment] = Quiet(sender, message.number)
+            session = state.session_with(sender)
+            state.quiet[fragment] = Quiet(
+                sender, message.number, message.reign, session, message.retires
+            )
         else:
-            known.number = message.number
+            known.number, known.retires = message.number, message.retires
         state.send(sender, Quiesced(fragment, message.reign, message.number))
+
+    def _is_busy(self, fragment: FragmentId) -> bool:
+        """Whether this node has publishes to a fragment that are not confirmed."""
+        publisher = self.state.publishers.get(fragment)
+        return publisher is not None and not publisher.is_idle
+
+    def stands(self, fragment: FragmentId) -> bool:
+        """Whether a fragment is being retired, by the primary that has asked for quiet.
+
+        Nothing is to be sent to it then, whatever begins anew here.
+        """
+        state = self.state
+        quiet, info = state.quiet.get(fragment), state.map.fragments.get(fragment)
+        if quiet is None or info is None or not quiet.retires:
+            return False
+        return (info.primary, info.reign, state.session_with(info.primary)) == (
+            quiet.node, quiet.reign, quiet.session,
+        )  # fmt: skip
 
     def end_marked(self) -> None:
         """Goes on with fragments that this node leads and does not hand over."""

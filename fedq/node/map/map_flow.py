@@ -286,10 +286,13 @@ class MapFlow:
             self.sessions.aim(info)
 
     def _on_fragment_removed(self, fragment: FragmentId, before: FragmentInfo) -> None:
-        if self.state.tracer is not None and fragment in self.state.primaries:
+        is_retired = self.outlets.is_retired(fragment, before.queue)
+        if self.state.tracer is not None and fragment in self.state.primaries and not is_retired:
             self.state.tracer.on_deleted(before.queue, fragment)
+        if is_retired:
+            self._tell(f"fragment {fragment} of {before.queue.name!r} is retired")
         self.roles.leave(fragment)
-        self.outlets.on_fragment_gone(fragment)
+        self.outlets.on_fragment_gone(fragment, before.queue)
         self.sessions.quieting.forget(fragment)
         self.asking.on_fragment_gone(fragment)
         self.getting.on_fragment_gone(fragment)

@@ -248,8 +248,9 @@ class PeerSessions:
         if info.queue in self.state.hubs or info.primary == self.state.me:
             self.consuming.aim(info.queue)
         self.consuming.introduce(info.id)
-        self.outlets.resend(info.id)
-        self.quieting.end(info.id)
+        if not self.quieting.stands(info.id):
+            self.outlets.resend(info.id)
+            self.quieting.end(info.id)
         self.asking.on_fragment_moved(info.id)
         if info.queue in self.state.streams:
             self.reading.ask_again(info.id)

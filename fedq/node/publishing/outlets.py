@@ -8,7 +8,7 @@ Changes `publishers` and private fragments; sends to peers.
 """
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from fedq.amqp.rewriting import as_stored
 from fedq.channels.confirms import ConfirmGroup
@@ -35,6 +35,9 @@ from fedq.node.records.tracing.tracer import Tracer
 from fedq.proxy.publisher import FragmentPublisher, Numbered
 from fedq.wiring.routing.partitions import partition_of
 from fedq.wiring.routing.route import Route
+
+#: Channels that are looked at for a unit of work, as a shift.
+_LOOK_SHIFT: Final = 3
 
 
 class Reach(NamedTuple):
@@ -379,9 +382,46 @@ class Outlets:
         if info is not None and info.reign == message.reign:
             on_publishes_done(self.state, message.fragment, message.through, message.refused)
 
-    def on_fragment_gone(self, fragment: FragmentId) -> None:
-        """Owes publishers nothing any more: the queue was deleted."""
+    def on_fragment_gone(self, fragment: FragmentId, queue: QueueKey) -> None:
+        """Owes publishers nothing any more: the queue was deleted, or the fragment retired.
+
+        In the latter case what it was to get goes to another fragment (docs/adr/0100).
+        """
         publisher = self.state.publishers.pop(fragment, None)
-        if publisher is not None:
+        if publisher is None:
+            return
+        if not publisher.is_idle and self.is_retired(fragment, queue):
+            self._pass_on(publisher, queue)
+        else:
             settle_groups(self.state, fragment, publisher.abandon())
-            release_paused(self.state, publisher)
+        release_paused(self.state, publisher)
+
+    def is_retired(self, fragment: FragmentId, queue: QueueKey) -> bool:
+        """Whether the queue of a fragment that is gone lives on: it has one that is older.
+
+        The first one is never retired; those of a queue that was declared anew are younger.
+        """
+        info = self.state.map.queues.get(queue)
+        return info is not None and min(info.fragments) < fragment
+
+    def _pass_on(self, publisher: FragmentPublisher[Owner], queue: QueueKey) -> None:
+        """Sends what was kept for a retired fragment to another one, and its channels with it.
+
+        What a channel publishes next goes behind that (P4).
+        """
+        state = self.state
+        target = self.publisher_of(self._choose_fragment(queue, 0))
+        state.risk.begin()
+        numbers = publisher.pass_on(target)
+        if state.tracer is not None and numbers is not None:
+            state.tracer.on_passed_on(queue, publisher.fragment_id, state.origin, numbers)
+        looked_at = 0
+        for client in state.clients.values():
+            looked_at += len(client.channels)
+            for channel in client.channels.values():
+                if channel.sticky.get(queue) == publisher.fragment_id:
+                    channel.sticky[queue] = target.fragment_id
+        state.work.apply(looked_at >> _LOOK_SHIFT)
+        if target.fragment_id not in state.quiet:
+            self._send_on(target, target.kept())
+        state.risk.end()

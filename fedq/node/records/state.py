@@ -46,7 +46,7 @@ from fedq.node.risk import Risk
 from fedq.node.settings import NodeSettings
 from fedq.proxy.fanout import InterestBook
 from fedq.proxy.hub import Hub
-from fedq.proxy.links import Link
+from fedq.proxy.links import NO_SESSION, Link
 from fedq.proxy.publisher import FragmentPublisher
 from fedq.wiring.cluster_map.map import ClusterMap
 from fedq.wiring.cluster_map.operations import arguments_of
@@ -373,6 +373,17 @@ class NodeState:
         """Whether the link to the node is up."""
         peer = self.peers.get(node)
         return peer is not None and peer.link.connected
+
+    def session_with(self, node: NodeId) -> tuple[int, int]:
+        """The session with a node: when this one and that one came up. This node alone is one, too.
+
+        (0, 0): there is none.
+        """
+        if node == self.me:
+            mine = self.map.members.get(node)
+            return (mine.up_version if mine is not None else 0, 0)
+        peer = self.peers.get(node)
+        return peer.link.session if peer is not None else NO_SESSION
 
     def live_peers(self) -> list[NodeId]:
         """The other members that the map says are up."""

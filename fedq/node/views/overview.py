@@ -32,8 +32,9 @@ from fedq.node.views.overview_types import (
     SubscriberOverview,
     TrafficOverview,
 )
+from fedq.node.views.shape import cause_of
 from fedq.node.views.storage_types import CopyOverview
-from fedq.wiring.cluster_map.state import FragmentInfo
+from fedq.wiring.cluster_map.records import FragmentInfo, Queue
 
 
 class NodeView:
@@ -129,7 +130,9 @@ class NodeView:
             auto_delete=queue.auto_delete,
             arguments=queue.arguments,
             replicas=queue.replicas,
-            fragments=tuple(_fragment_overview(info, known.moves.get(info.id)) for info in infos),
+            fragments=tuple(
+                [_fragment_overview(queue, info, known.moves.get(info.id)) for info in infos]
+            ),
             standing=self._state.standing_of(key, queue.arguments),
         )
 
@@ -220,10 +223,13 @@ def overview(node: Node) -> NodeView:
     return NodeView(node)
 
 
-def _fragment_overview(info: FragmentInfo, moves_to: NodeId | None) -> FragmentOverview:
+def _fragment_overview(
+    queue: Queue, info: FragmentInfo, moves_to: NodeId | None
+) -> FragmentOverview:
     return FragmentOverview(
-        info.id, info.primary, info.backups, tuple(info.in_sync), info.epoch, info.reign, moves_to
-    )
+        info.id, info.primary, info.backups, tuple(info.in_sync), info.epoch, info.reign,
+        cause_of(queue, info), moves_to,
+    )  # fmt: skip
 
 
 def _traffic_of(fragment: Fragment) -> TrafficOverview:

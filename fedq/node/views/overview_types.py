@@ -28,7 +28,7 @@ from fedq.core.ids import (
 from fedq.node.records.message_counts import MessageCounts
 from fedq.node.records.unserved import Awaited
 from fedq.node.views.alarm_view import NO_ALARM, AlarmOverview
-from fedq.node.views.storage_types import CopyOverview
+from fedq.node.views.storage_types import CopyOverview, FragmentCause
 from fedq.wiring.cluster_map.policy_book import NO_STANDING, Standing
 
 Item = TypeVar("Item")
@@ -196,7 +196,8 @@ class FragmentOverview:
     in_sync: tuple[NodeId, ...]
     epoch: Epoch
     reign: int
-    #: The node that is to lead it.
+    cause: FragmentCause = FragmentCause.DECLARED
+    #: The node that is to lead it; None: it is to stay where it is.
     moves_to: NodeId | None = None
 
 

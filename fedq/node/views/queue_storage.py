@@ -17,6 +17,7 @@ from fedq.node.records.ages import Age, first_in_line
 from fedq.node.records.roles import Backup, Primary
 from fedq.node.records.state import NodeState
 from fedq.node.streams.serving import base_of
+from fedq.node.views.shape import shape_of
 from fedq.node.views.storage_types import CopyOverview, CopyRole, StreamOverview
 
 
@@ -64,6 +65,7 @@ def _of_primary(node: Node, primary: Primary) -> CopyOverview:
         stream=_stream_of(state, primary),
         last=fragment.last,
         last_reign=reign_of(fragment.last),
+        shape=shape_of(node, primary),
     )
 
 

@@ -1,4 +1,4 @@
-"""What a node shows of where a queue's messages are: plain values, read-only."""
+"""What a node shows of where a queue's messages are, and why there: plain values, read-only."""
 
 from dataclasses import dataclass
 from enum import Enum
@@ -27,6 +27,31 @@ class StreamOverview:
     size: int
     #: Readers on this node.
     readers: int
+
+
+class FragmentCause(Enum):
+    """Why a fragment is there."""
+
+    #: The first one, declared with its queue: it is never retired.
+    DECLARED = "declared"
+    #: The declaration fixes the number of fragments.
+    FIXED = "fixed"
+    #: Publishes came through a node whose fragments were elsewhere.
+    TRAFFIC = "traffic"
+
+
+@dataclass(frozen=True, slots=True)
+class ShapeOverview:
+    """Why a fragment is as it is, as its primary says."""
+
+    #: For how long nothing has happened in it; None: it is the only one, or was not looked at yet.
+    idle_ms: int | None
+    #: The map is about to be asked to retire it, or was.
+    retiring: bool
+    #: Why it is not retired, as sentences.
+    stays: tuple[str, ...]
+    #: Why it, or a copy of it, is not where it is wished to be.
+    waits: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,3 +87,5 @@ class CopyOverview:
     #: The number of its last event, and the reign that this was of.
     last: int = 0
     last_reign: int = 0
+    #: Of a primary.
+    shape: ShapeOverview | None = None

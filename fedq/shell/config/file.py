@@ -140,6 +140,8 @@ class _Timing(_Section):
     stop_wait_ms: _Milliseconds = _TIMING.stop_wait_ms
     drain_grace_ms: _Patience = _TIMING.drain_grace_ms
     loop_hang_ms: _Patience = _TIMING.loop_hang_ms
+    retire_idle_ms: _Patience = _TIMING.retire_idle_ms
+    retire_age_ms: _Patience = _TIMING.retire_age_ms
     scrub_every_ms: Annotated[int, Field(ge=100, le=1 << 40)] = _TIMING.scrub_every_ms
 
 

@@ -22,6 +22,8 @@ from fedq.core.limits import (
     DISK_FREE_BYTES_MIN,
     EXCLUSIVE_QUEUE_MESSAGES_MAX,
     LOGINS_PER_ADDRESS_MAX,
+    RETIRE_AGE_MS,
+    RETIRE_IDLE_MS,
     SCRUB_BYTES_PER_SECOND,
     SCRUB_EVERY_MS,
 )
@@ -103,6 +105,9 @@ class Timing:
     drain_grace_ms: int = 10_000
     #: How long the event loop may stand still before the process ends; 0: for ever.
     loop_hang_ms: int = 30_000
+    #: So long a fragment had no traffic that is retired (0: none is), and so long it was led here.
+    retire_idle_ms: int = RETIRE_IDLE_MS
+    retire_age_ms: int = RETIRE_AGE_MS
     #: How long after one pass of the scrub began the next one does.
     scrub_every_ms: int = SCRUB_EVERY_MS
 

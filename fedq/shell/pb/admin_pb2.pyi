@@ -36,6 +36,13 @@ class FragmentState(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     FRAGMENT_STATE_UNAVAILABLE: _ClassVar[FragmentState]
     FRAGMENT_STATE_UNKNOWN: _ClassVar[FragmentState]
 
+class FragmentCause(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    FRAGMENT_CAUSE_UNSPECIFIED: _ClassVar[FragmentCause]
+    FRAGMENT_CAUSE_DECLARED: _ClassVar[FragmentCause]
+    FRAGMENT_CAUSE_FIXED: _ClassVar[FragmentCause]
+    FRAGMENT_CAUSE_TRAFFIC: _ClassVar[FragmentCause]
+
 class CopyRole(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     __slots__ = ()
     COPY_ROLE_UNSPECIFIED: _ClassVar[CopyRole]
@@ -66,6 +73,10 @@ FRAGMENT_STATE_SERVING: FragmentState
 FRAGMENT_STATE_CATCHING_UP: FragmentState
 FRAGMENT_STATE_UNAVAILABLE: FragmentState
 FRAGMENT_STATE_UNKNOWN: FragmentState
+FRAGMENT_CAUSE_UNSPECIFIED: FragmentCause
+FRAGMENT_CAUSE_DECLARED: FragmentCause
+FRAGMENT_CAUSE_FIXED: FragmentCause
+FRAGMENT_CAUSE_TRAFFIC: FragmentCause
 COPY_ROLE_UNSPECIFIED: CopyRole
 COPY_ROLE_PRIMARY: CopyRole
 COPY_ROLE_BACKUP: CopyRole
@@ -419,7 +430,7 @@ class MembersReply(_message.Message):
     def __init__(self, members: _Optional[_Iterable[_Union[Member, _Mapping]]] = ...) -> None: ...
 
 class Fragment(_message.Message):
-    __slots__ = ("fragment", "primary", "backups", "in_sync", "epoch", "reign", "state", "ready", "unacknowledged", "bytes", "readers", "copies", "traffic", "moves_to")
+    __slots__ = ("fragment", "primary", "backups", "in_sync", "epoch", "reign", "state", "ready", "unacknowledged", "bytes", "readers", "copies", "traffic", "moves_to", "cause")
     FRAGMENT_FIELD_NUMBER: _ClassVar[int]
     PRIMARY_FIELD_NUMBER: _ClassVar[int]
     BACKUPS_FIELD_NUMBER: _ClassVar[int]
@@ -434,6 +445,7 @@ class Fragment(_message.Message):
     COPIES_FIELD_NUMBER: _ClassVar[int]
     TRAFFIC_FIELD_NUMBER: _ClassVar[int]
     MOVES_TO_FIELD_NUMBER: _ClassVar[int]
+    CAUSE_FIELD_NUMBER: _ClassVar[int]
     fragment: int
     primary: str
     backups: _containers.RepeatedScalarFieldContainer[str]
@@ -448,10 +460,23 @@ class Fragment(_message.Message):
     copies: _containers.RepeatedCompositeFieldContainer[Copy]
     traffic: FragmentTraffic
     moves_to: str
-    def __init__(self, fragment: _Optional[int] = ..., primary: _Optional[str] = ..., backups: _Optional[_Iterable[str]] = ..., in_sync: _Optional[_Iterable[str]] = ..., epoch: _Optional[int] = ..., reign: _Optional[int] = ..., state: _Optional[_Union[FragmentState, str]] = ..., ready: _Optional[int] = ..., unacknowledged: _Optional[int] = ..., bytes: _Optional[int] = ..., readers: _Optional[_Iterable[_Union[NamedReader, _Mapping]]] = ..., copies: _Optional[_Iterable[_Union[Copy, _Mapping]]] = ..., traffic: _Optional[_Union[FragmentTraffic, _Mapping]] = ..., moves_to: _Optional[str] = ...) -> None: ...
+    cause: FragmentCause
+    def __init__(self, fragment: _Optional[int] = ..., primary: _Optional[str] = ..., backups: _Optional[_Iterable[str]] = ..., in_sync: _Optional[_Iterable[str]] = ..., epoch: _Optional[int] = ..., reign: _Optional[int] = ..., state: _Optional[_Union[FragmentState, str]] = ..., ready: _Optional[int] = ..., unacknowledged: _Optional[int] = ..., bytes: _Optional[int] = ..., readers: _Optional[_Iterable[_Union[NamedReader, _Mapping]]] = ..., copies: _Optional[_Iterable[_Union[Copy, _Mapping]]] = ..., traffic: _Optional[_Union[FragmentTraffic, _Mapping]] = ..., moves_to: _Optional[str] = ..., cause: _Optional[_Union[FragmentCause, str]] = ...) -> None: ...
+
+class FragmentShape(_message.Message):
+    __slots__ = ("idle_ms", "retiring", "stays", "waits")
+    IDLE_MS_FIELD_NUMBER: _ClassVar[int]
+    RETIRING_FIELD_NUMBER: _ClassVar[int]
+    STAYS_FIELD_NUMBER: _ClassVar[int]
+    WAITS_FIELD_NUMBER: _ClassVar[int]
+    idle_ms: int
+    retiring: bool
+    stays: _containers.RepeatedScalarFieldContainer[str]
+    waits: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, idle_ms: _Optional[int] = ..., retiring: _Optional[bool] = ..., stays: _Optional[_Iterable[str]] = ..., waits: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class Copy(_message.Message):
-    __slots__ = ("node", "fragment", "role", "messages", "messages_on_disk_alone", "memory_bytes", "on_disk_alone_bytes", "journal_bytes", "journal_segments", "journal_dead_bytes", "scratch_bytes", "reading_bytes", "at_hand_bytes", "age_ms", "age_ms_max", "stream", "whole", "last", "last_reign")
+    __slots__ = ("node", "fragment", "role", "messages", "messages_on_disk_alone", "memory_bytes", "on_disk_alone_bytes", "journal_bytes", "journal_segments", "journal_dead_bytes", "scratch_bytes", "reading_bytes", "at_hand_bytes", "age_ms", "age_ms_max", "stream", "whole", "last", "last_reign", "shape")
     NODE_FIELD_NUMBER: _ClassVar[int]
     FRAGMENT_FIELD_NUMBER: _ClassVar[int]
     ROLE_FIELD_NUMBER: _ClassVar[int]
@@ -471,6 +496,7 @@ class Copy(_message.Message):
     WHOLE_FIELD_NUMBER: _ClassVar[int]
     LAST_FIELD_NUMBER: _ClassVar[int]
     LAST_REIGN_FIELD_NUMBER: _ClassVar[int]
+    SHAPE_FIELD_NUMBER: _ClassVar[int]
     node: str
     fragment: int
     role: CopyRole
@@ -490,7 +516,8 @@ class Copy(_message.Message):
     whole: bool
     last: int
     last_reign: int
-    def __init__(self, node: _Optional[str] = ..., fragment: _Optional[int] = ..., role: _Optional[_Union[CopyRole, str]] = ..., messages: _Optional[int] = ..., messages_on_disk_alone: _Optional[int] = ..., memory_bytes: _Optional[int] = ..., on_disk_alone_bytes: _Optional[int] = ..., journal_bytes: _Optional[int] = ..., journal_segments: _Optional[int] = ..., journal_dead_bytes: _Optional[int] = ..., scratch_bytes: _Optional[int] = ..., reading_bytes: _Optional[int] = ..., at_hand_bytes: _Optional[int] = ..., age_ms: _Optional[int] = ..., age_ms_max: _Optional[int] = ..., stream: _Optional[_Union[StreamFigures, _Mapping]] = ..., whole: _Optional[bool] = ..., last: _Optional[int] = ..., last_reign: _Optional[int] = ...) -> None: ...
+    shape: FragmentShape
+    def __init__(self, node: _Optional[str] = ..., fragment: _Optional[int] = ..., role: _Optional[_Union[CopyRole, str]] = ..., messages: _Optional[int] = ..., messages_on_disk_alone: _Optional[int] = ..., memory_bytes: _Optional[int] = ..., on_disk_alone_bytes: _Optional[int] = ..., journal_bytes: _Optional[int] = ..., journal_segments: _Optional[int] = ..., journal_dead_bytes: _Optional[int] = ..., scratch_bytes: _Optional[int] = ..., reading_bytes: _Optional[int] = ..., at_hand_bytes: _Optional[int] = ..., age_ms: _Optional[int] = ..., age_ms_max: _Optional[int] = ..., stream: _Optional[_Union[StreamFigures, _Mapping]] = ..., whole: _Optional[bool] = ..., last: _Optional[int] = ..., last_reign: _Optional[int] = ..., shape: _Optional[_Union[FragmentShape, _Mapping]] = ...) -> None: ...
 
 class CopyChoice(_message.Message):
     __slots__ = ("fragment", "epoch", "node", "empty")

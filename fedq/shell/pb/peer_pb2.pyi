@@ -553,24 +553,28 @@ class ReplicaAck(_message.Message):
     def __init__(self, fragment: _Optional[int] = ..., reign: _Optional[int] = ..., through: _Optional[int] = ..., copied: _Optional[int] = ...) -> None: ...
 
 class Quiesce(_message.Message):
-    __slots__ = ("fragment", "reign", "number")
+    __slots__ = ("fragment", "reign", "number", "retires")
     FRAGMENT_FIELD_NUMBER: _ClassVar[int]
     REIGN_FIELD_NUMBER: _ClassVar[int]
     NUMBER_FIELD_NUMBER: _ClassVar[int]
+    RETIRES_FIELD_NUMBER: _ClassVar[int]
     fragment: int
     reign: int
     number: int
-    def __init__(self, fragment: _Optional[int] = ..., reign: _Optional[int] = ..., number: _Optional[int] = ...) -> None: ...
+    retires: bool
+    def __init__(self, fragment: _Optional[int] = ..., reign: _Optional[int] = ..., number: _Optional[int] = ..., retires: _Optional[bool] = ...) -> None: ...
 
 class Quiesced(_message.Message):
-    __slots__ = ("fragment", "reign", "number")
+    __slots__ = ("fragment", "reign", "number", "busy")
     FRAGMENT_FIELD_NUMBER: _ClassVar[int]
     REIGN_FIELD_NUMBER: _ClassVar[int]
     NUMBER_FIELD_NUMBER: _ClassVar[int]
+    BUSY_FIELD_NUMBER: _ClassVar[int]
     fragment: int
     reign: int
     number: int
-    def __init__(self, fragment: _Optional[int] = ..., reign: _Optional[int] = ..., number: _Optional[int] = ...) -> None: ...
+    busy: bool
+    def __init__(self, fragment: _Optional[int] = ..., reign: _Optional[int] = ..., number: _Optional[int] = ..., busy: _Optional[bool] = ...) -> None: ...
 
 class MapApplied(_message.Message):
     __slots__ = ("version", "digest")

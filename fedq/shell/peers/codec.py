@@ -266,7 +266,11 @@ _SPECIAL: Final = {
     # Of deliveries, not an event.
     (peer.Credit, "through"): _counted("through"),
 }
-_FLAGS: Final = frozenset(("resent", "exclusive", "once", "done", "whole", "more", "unfiltered"))
+_FLAGS: Final = frozenset(
+    (
+        "resent", "exclusive", "once", "done", "whole", "more", "unfiltered", "retires", "busy",
+    )
+)  # fmt: skip
 _UNJUDGED: Final = _FLAGS | {"forgets", "records", "origins", "digest", "flags"}
 
 

@@ -1,7 +1,7 @@
 """The copies of fragments: creating, retiring, and the one compare-and-set of who holds which.
 
-Inputs: the map and a committed `AddFragment`, `RetireFragment`, `SetCopies` or `AdoptCopy`. Output:
-its result; changes are appended to the map's.
+Inputs: the map and a committed `AddFragment`, `RetireIdle`, `SetCopies` or `AdoptCopy`. Output: its
+result; changes are appended to the map's.
 
 What keeps confirmed messages safe is decided here, whoever proposes:
 
@@ -18,7 +18,7 @@ from typing import assert_never
 
 from fedq.core import limits
 from fedq.core.errors import NOT_FOUND, PRECONDITION_FAILED, RESOURCE_ERROR, Refused
-from fedq.core.ids import Epoch, FragmentId, NodeId, QueueKey
+from fedq.core.ids import Epoch, FragmentId, MapVersion, NodeId, QueueKey
 from fedq.core.versions import EVEN_PLACEMENT
 from fedq.wiring.cluster_map.moves import end_move, note_primary
 from fedq.wiring.cluster_map.operations import (
@@ -27,8 +27,9 @@ from fedq.wiring.cluster_map.operations import (
     RetireFragment,
     SetCopies,
 )
-from fedq.wiring.cluster_map.operations_copies import AdoptCopy
+from fedq.wiring.cluster_map.operations_copies import AdoptCopy, RetireIdle
 from fedq.wiring.cluster_map.placement import choose, fragment_subject
+from fedq.wiring.cluster_map.records import Queue
 from fedq.wiring.cluster_map.state import (
     FragmentAdded,
     FragmentChanged,
@@ -44,7 +45,7 @@ def apply(state: MapState, operation: FragmentOperation) -> Ok | Refused:
     match operation:
         case AddFragment():
             return _add(state, operation)
-        case RetireFragment():
+        case RetireFragment() | RetireIdle():
             return _retire(state, operation)
         case SetCopies():
             return _set_copies(state, operation)
@@ -152,19 +153,42 @@ def _add(state: MapState, operation: AddFragment) -> Ok | Refused:
     )
 
 
-def _retire(state: MapState, operation: RetireFragment) -> Ok | Refused:
+def _retire(state: MapState, operation: RetireFragment | RetireIdle) -> Ok | Refused:
     info = _at_epoch(state, operation.fragment, operation.expected_epoch)
     if isinstance(info, Refused):
         return info
     queue = state.queues[info.queue]
     if len(queue.fragments) == 1:
         return _refused(info, "it is the only one of its queue")
+    if isinstance(operation, RetireIdle):
+        why = why_kept(queue, info.id) or _why_not_quiet(state, operation.since)
+        if why:
+            return _refused(info, why)
     left = [number for number in queue.fragments if number != info.id]
     state.queues[info.queue] = queue.with_fragments(left)
     del state.fragments[info.id]
     end_move(state, info.id)
     state.changes.append(FragmentRemoved(info.id, info))
     return Ok(1)
+
+
+def why_kept(queue: Queue, fragment: FragmentId) -> str:
+    """Why a fragment of the queue stays, whatever becomes of it; "" if it need not (ADR 0100)."""
+    if queue.fragments[0] == fragment:
+        return "it is the first one of its queue"
+    if queue.is_fixed:
+        return "the queue's declaration fixes their number ('x-fedq-fragments')"
+    return ""
+
+
+def _why_not_quiet(state: MapState, since: MapVersion) -> str:
+    """Why some member may not keep quiet as it said it would at that version; "" if all do."""
+    for node, member in state.members.items():
+        if not member.up:
+            return f"node '{node}' is down"
+        if member.up_version > since:
+            return f"node '{node}' came up meanwhile"
+    return ""
 
 
 def _set_copies(state: MapState, operation: SetCopies) -> Ok | Refused:

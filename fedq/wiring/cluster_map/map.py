@@ -47,7 +47,7 @@ from fedq.wiring.cluster_map.operations import (
     decode_command,
 )
 from fedq.wiring.cluster_map.operations_access import AccessOperation
-from fedq.wiring.cluster_map.operations_copies import AdoptCopy
+from fedq.wiring.cluster_map.operations_copies import AdoptCopy, RetireIdle
 from fedq.wiring.cluster_map.operations_members import AdmitNode
 from fedq.wiring.cluster_map.operations_moves import DrainChanged, MoveChanged, MovingOperation
 from fedq.wiring.cluster_map.operations_tracing import TracingOperation
@@ -250,7 +250,7 @@ class ClusterMap(MapState):
     def _apply(self, operation: Operation) -> Result:
         if isinstance(operation, MemberOperation):
             return membership.apply(self, operation)
-        if isinstance(operation, AddFragment | RetireFragment | SetCopies | AdoptCopy):
+        if isinstance(operation, AddFragment | RetireFragment | RetireIdle | SetCopies | AdoptCopy):
             return copies.apply(self, operation)
         if isinstance(operation, AccessOperation):
             return access.apply(self, operation)

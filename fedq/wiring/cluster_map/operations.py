@@ -31,7 +31,15 @@ from fedq.wiring.cluster_map.operation_fields import (
 from fedq.wiring.cluster_map.operation_fields import arguments_of as arguments_of
 from fedq.wiring.cluster_map.operation_fields import canonical_arguments as canonical_arguments
 from fedq.wiring.cluster_map.operations_access import ACCESS_FORMS, AccessOperation
-from fedq.wiring.cluster_map.operations_copies import ADOPT_FIELDS, SET_COPIES_FIELDS, AdoptCopy
+from fedq.wiring.cluster_map.operations_copies import (
+    ADOPT_FIELDS,
+    RETIRE_FIELDS,
+    RETIRE_IDLE_FIELDS,
+    SET_COPIES_FIELDS,
+    AdoptCopy,
+    RetireIdle,
+)
+from fedq.wiring.cluster_map.operations_copies import RetireFragment as RetireFragment
 from fedq.wiring.cluster_map.operations_members import MEMBER_FORMS, form_of_process
 from fedq.wiring.cluster_map.operations_members import JoinEra as JoinEra
 from fedq.wiring.cluster_map.operations_members import MemberDown as MemberDown
@@ -187,14 +195,6 @@ class AddFragment:
 
 
 @dataclass(frozen=True, slots=True)
-class RetireFragment:
-    """The fragment is drained: it goes, and the queue lives on in its others."""
-
-    fragment: FragmentId
-    expected_epoch: Epoch
-
-
-@dataclass(frozen=True, slots=True)
 class SetCopies:
     """Sets who holds a fragment: the one compare-and-set of failover and copying.
 
@@ -212,7 +212,7 @@ class SetCopies:
     restart: bool
 
 
-FragmentOperation: TypeAlias = AddFragment | RetireFragment | SetCopies | AdoptCopy
+FragmentOperation: TypeAlias = AddFragment | RetireFragment | RetireIdle | SetCopies | AdoptCopy
 WiringOperation: TypeAlias = (
     DeclareExchange
     | DeleteExchange
@@ -309,8 +309,9 @@ _FORMS: Final[dict[str, tuple[Callable[..., Operation], dict[str, Check]]]] = {
     "mark_consumed": (MarkConsumed, {"vhost": text, "name": name}),
     "mark_used": (MarkUsed, {"fragment": number}),
     "add_fragment": (AddFragment, {"vhost": text, "queue": text, "node": name}),
-    "retire_fragment": (RetireFragment, {"fragment": number, "expected_epoch": number}),
+    "retire_fragment": (RetireFragment, RETIRE_FIELDS),
     "set_copies": (SetCopies, SET_COPIES_FIELDS),
+    "retire_idle": (RetireIdle, RETIRE_IDLE_FIELDS),
     "adopt_copy": (AdoptCopy, ADOPT_FIELDS),
     **ACCESS_FORMS,
     **TRACING_FORMS,

@@ -61,6 +61,11 @@ class Queue:
     #: It has had a consumer: if it is auto-delete, it goes with the last one.
     consumed: bool = False
 
+    @property
+    def is_fixed(self) -> bool:
+        """Whether its declaration fixes the number of fragments."""
+        return '"x-fedq-fragments"' in self.arguments
+
     def with_fragments(self, fragments: list[FragmentId]) -> "Queue":
         """The queue in these fragments."""
         return replace(self, fragments=fragments)

@@ -4,7 +4,13 @@ from dataclasses import replace
 
 from fedq.core.ids import FragmentId, NodeId
 from fedq.node.views.overview_types import MemberState, NamedReaderOverview
-from fedq.node.views.storage_types import CopyOverview, CopyRole, StreamOverview
+from fedq.node.views.storage_types import (
+    CopyOverview,
+    CopyRole,
+    FragmentCause,
+    ShapeOverview,
+    StreamOverview,
+)
 from tests.unit.admin.served import a_cluster, add_queue, served, set_member
 from tests.unit.cli.command import fedq
 
@@ -87,6 +93,51 @@ def test_show_tells_where_the_copies_are() -> None:
     )
 
 
+def test_show_says_why_fragments_are_there_and_stay() -> None:
+    cluster = a_cluster()
+    key = add_queue(cluster, "orders", {"n1": (0, 0, 0), "n2": (0, 0, 0), "n3": (0, 0, 0)})
+    causes = (FragmentCause.DECLARED, FragmentCause.TRAFFIC, FragmentCause.TRAFFIC)
+    for overview in cluster.values():
+        queue = overview.queues[key]
+        fragments = [
+            replace(fragment, cause=cause)
+            for fragment, cause in zip(queue.fragments, causes, strict=True)
+        ]
+        fragments[0] = replace(fragments[0], moves_to=NodeId("n2"))
+        overview.queues[key] = replace(queue, fragments=tuple(fragments))
+    one, two = (fragment.fragment for fragment in queue.fragments[:2])
+    shapes = {
+        "n1": (one, ShapeOverview(None, False, ("it is the first one",), ("n2 has no copy yet",))),
+        "n2": (two, ShapeOverview(65_000, True, (), ())),
+    }
+    for name, (fragment, shape) in shapes.items():
+        copy = CopyOverview(fragment, CopyRole.PRIMARY, 0, 0, 0, 0, 0, 0, 0, 0, shape=shape)
+        cluster[name].copied[key] = [copy]
+    with served(cluster) as servers:
+        at = servers.address("n1")
+        done = fedq("queue", "show", "orders", "--why", "--node", at)
+        silent = fedq("queue", "show", "orders", "--node", at)
+        value = fedq("queue", "show", "orders", "--json", "--node", at).value
+    start = done.out.index("fragment 1, led by n1")
+    assert [line.rstrip() for line in done.out[start:].splitlines()[:9]] == [
+        "fragment 1, led by n1: declared with its queue",
+        "  is not retired: it is the first one",
+        "  is to be led by n2",
+        "  waits: n2 has no copy yet",
+        "fragment 2, led by n2: came as publishes came through a node without one",
+        "  without traffic for 1m 5s",
+        "  is being retired",
+        "fragment 3, led by n3: came as publishes came through a node without one",
+        "  ? n3 did not say more",
+    ]
+    assert "is not retired" not in silent.out
+    assert value["fragments"][0]["why"] == {
+        "cause": "declared", "to_be_led_by": "n2", "idle_ms": None, "retiring": False,
+        "stays": ["it is the first one"], "waits": ["n2 has no copy yet"],
+    }  # fmt: skip
+    assert value["fragments"][2]["why"]["stays"] is None
+
+
 def test_show_lists_the_names_that_a_stream_keeps() -> None:
     cluster = a_cluster()
     key = add_queue(cluster, "events", {"n2": (10, 0, 0)}, '{"x-queue-type":"stream"}')
@@ -141,6 +192,14 @@ def test_show_as_json_keeps_its_promised_shape() -> None:
                 "messages": 11,
                 "bytes": 1000,
                 "readers": [],
+                "why": {
+                    "cause": "declared",
+                    "to_be_led_by": None,
+                    "idle_ms": None,
+                    "retiring": None,
+                    "stays": None,
+                    "waits": None,
+                },
                 "copies": [{"node": "n2", "role": None}, {"node": "n1", "role": None}],
             }
         ],

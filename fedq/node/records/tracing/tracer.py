@@ -332,6 +332,21 @@ class Tracer:
             extra["reason"] = "cut"
         self._say(trace_records.STANDING, fragment.fragment_id, ranges, None, extra)
 
+    def on_passed_on(
+        self, key: QueueKey, fragment: FragmentId, origin: Origin, numbers: Range
+    ) -> None:
+        """Publishes of this node go on to another fragment of the queue: theirs was retired."""
+        if key in self.targets:
+            return
+        fields = self._fields(trace_records.REFUSED, key.vhost)
+        fields["queue"], fields["fragment"] = key.name, fragment
+        fields["origin"], fields["origin_incarnation"] = origin
+        fields["numbers"], fields["reason"] = [numbers], trace_records.PASSED_ON
+        line = line_of(fields)
+        for writing in self.writings:
+            if writing.wants_fragment(key, fragment):
+                writing.add(line, self.ms)
+
     def on_deleted(self, key: QueueKey, fragment: FragmentId) -> None:
         """The queue of a fragment was deleted."""
         if key in self.targets:

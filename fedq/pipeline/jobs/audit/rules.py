@@ -126,8 +126,9 @@ def missing_in(
     deleted = events.where(col("kind") == "deleted").select("fragment").distinct()
     sure = publishes.join(confirmed, ["process", "connection", "channel", "sequence"])
     sure = sure.join(deleted, "fragment", "left_anti")
-    # A queue has it already, from a publisher with a name (docs/adr/0078).
-    known = events.where((col("kind") == "refused") & (col("reason") == "duplicate"))
+    # A queue has it already, from a publisher with a name (docs/adr/0078); or its fragment was
+    # retired, and it went on to another one (docs/adr/0100).
+    known = events.where((col("kind") == "refused") & col("reason").isin("duplicate", "retired"))
     known = each_of(known, "numbers", "number").select(
         concat(col("origin"), lit("#"), col("origin_incarnation")).alias("process"),
         "fragment", "number",

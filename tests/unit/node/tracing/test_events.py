@@ -28,9 +28,11 @@ from fedq.amqp.methods import (
     TxSelectOk,
 )
 from fedq.amqp.values import FieldTable, TableValue
-from fedq.core.ids import reign_of
+from fedq.core.ids import FragmentId, reign_of
 from fedq.core.trace_records import Event
 from tests.unit.amqp.wire import publish
+from tests.unit.node.cluster.test_planned_moves import step_until
+from tests.unit.node.cluster.test_retiring import TWO, grown, is_retired
 from tests.unit.node.harness import Client, Cluster
 from tests.unit.node.tracing.traced import amount, batches, events, kinds, start, stop
 
@@ -286,6 +288,23 @@ def test_a_consumer_on_another_node_settles_there_and_the_primary_hears_it() -> 
     assert said == {"enqueued": home, "delivered": other, "acked": other, "settled": home}
     settled = one(events(cluster), "settled")
     assert (settled.origin, settled.reason, amount(settled.positions)) == (other, "acked", 2)
+
+
+def test_what_goes_on_as_its_fragment_is_retired_is_told() -> None:
+    cluster, publisher = grown(retire_age_ms=6_000)
+    start(cluster, vhost="/", queue="orders")
+    step_until(cluster, lambda: TWO in cluster.node("n3").state.quiet)
+    publisher.publish("orders", "a", "b")
+    cluster.wait_for(lambda: is_retired(cluster, "n3"))
+    cluster.pass_ms(300)
+    routed, refused, entered = (
+        one(events(cluster), kind) for kind in ("routed", "refused", "enqueued")
+    )
+    assert (routed.fragment, refused.fragment, entered.fragment) == (TWO, TWO, FragmentId(1))
+    assert (refused.reason, refused.origin) == ("retired", "n3")
+    assert refused.numbers == routed.numbers
+    assert amount(entered.positions) == 2
+    assert not [event for event in events(cluster) if event.kind == "deleted"]
 
 
 def test_a_new_primary_says_that_it_leads_and_what_it_holds() -> None:

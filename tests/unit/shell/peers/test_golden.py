@@ -138,6 +138,10 @@ NAMED_PUBLISHERS: Final[list[peer.PeerMessage]] = [
 QUIET: Final[list[peer.PeerMessage]] = [
     peer.Quiesce(F, 6, 3), peer.Quiesce(F, 6, 0), peer.Quiesced(F, 6, 3),
 ]  # fmt: skip
+#: The same about a fragment that is to be retired, since version 15.
+RETIRING: Final[list[peer.PeerMessage]] = [
+    peer.Quiesce(F, 6, 3, retires=True), peer.Quiesced(F, 6, 3, busy=True),
+]  # fmt: skip
 #: Those that came with version 10.
 MENDING: Final[list[peer.PeerMessage]] = [
     peer.BodiesWanted(F, 6, 3, [P + 1, P + 4, MOST]),
@@ -219,6 +223,13 @@ def test_the_golden_frames_of_quiet_hand_overs_still_read_and_are_still_written_
     golden = frames("peer-v13-quiet.frames")
     written = [ENVELOPE._replace(first=1, messages=[message]) for message in QUIET]
     assert [encode_frame(frame, 13) for frame in written] == golden
+    assert [decode_frame(data) for data in golden] == written
+
+
+def test_the_golden_frames_of_retiring_still_read_and_are_still_written_alike() -> None:
+    golden = frames("peer-v15-retiring.frames")
+    written = [ENVELOPE._replace(first=1, messages=[message]) for message in RETIRING]
+    assert [encode_frame(frame, 15) for frame in written] == golden
     assert [decode_frame(data) for data in golden] == written
 
 

@@ -50,7 +50,7 @@ from fedq.wiring.cluster_map.operations_access import (
     SetUserLimits,
     SetVhostLimits,
 )
-from fedq.wiring.cluster_map.operations_copies import AdoptCopy
+from fedq.wiring.cluster_map.operations_copies import AdoptCopy, RetireIdle
 from fedq.wiring.cluster_map.operations_members import (
     AdmitNode,
     ForgetNode,
@@ -229,6 +229,10 @@ OPERATIONS_POLICIES: Final[list[Operation]] = [
 ]
 
 
+#: And with version 15: fragments that are retired.
+OPERATIONS_RETIRING: Final[list[Operation]] = [RetireIdle(THREE, Epoch(4), MapVersion(2**40))]
+
+
 def tables(state: MapState) -> dict[str, object]:
     """All of a map, in the order in which it is kept."""
     return {
@@ -374,9 +378,16 @@ def test_what_came_with_replaced_voters_still_reads_and_is_still_written_alike()
     assert command.operations == tuple(OPERATIONS_VOTERS)
 
 
+def test_what_came_with_retiring_still_reads_and_is_still_written_alike() -> None:
+    golden = lines("map-v15-retiring.operations")
+    assert [encode_operation(operation) for operation in OPERATIONS_RETIRING] == golden
+    command = decode_command(command_of("a request", golden))
+    assert command.operations == tuple(OPERATIONS_RETIRING)
+
+
 def test_the_golden_operations_are_of_every_kind() -> None:
     later = (*OPERATIONS_V11, *OPERATIONS_V12, *OPERATIONS_MOVES, *OPERATIONS_V13)
-    written = [*OPERATIONS, *later, *OPERATIONS_VOTERS, *OPERATIONS_POLICIES]
+    written = [*OPERATIONS, *later, *OPERATIONS_VOTERS, *OPERATIONS_POLICIES, *OPERATIONS_RETIRING]
     assert {type(operation) for operation in written} == {*get_args(Operation)}
 
 

@@ -4,6 +4,7 @@ import pytest
 
 from fedq.core.ids import Epoch, FragmentId, Incarnation, NodeId, QueueKey
 from fedq.wiring.cluster_map.operations import AddFragment, JoinEra, NewEra, RetireFragment
+from fedq.wiring.cluster_map.operations_copies import RetireIdle
 from fedq.wiring.cluster_map.state import EraChanged, FragmentChanged, MemberChanged
 from tests.unit.wiring.maps import Wired, copies, down, exchange, queue, up
 
@@ -104,6 +105,31 @@ def test_a_queue_gets_further_fragments_and_keeps_one() -> None:
     wired.ok(RetireFragment(FragmentId(1), Epoch(1)))
     wired.ok(RetireFragment(FragmentId(3), Epoch(1)))
     assert "only one" in wired.refused(RetireFragment(FragmentId(2), Epoch(1)))[1]
+
+
+def test_an_idle_fragment_goes_if_all_kept_quiet_since() -> None:
+    wired = Wired("a", "b")
+    wired.ok(queue("work"))
+    wired.ok(queue("fixed", arguments='{"x-fedq-fragments":2}', fragments=2))
+    since = wired.map.version
+    assert wired.ok(AddFragment("/", "work", B)) == 4
+    four = FragmentId(4)
+    assert wired.refused(RetireIdle(four, Epoch(2), since))[1].endswith("epoch 1, not 2")
+    assert "the first one" in wired.refused(RetireIdle(FragmentId(1), Epoch(1), since))[1]
+    assert "fixes their number" in wired.refused(RetireIdle(FragmentId(3), Epoch(1), since))[1]
+    for again in (1, 2):
+        wired.ok(down("b", again))
+        assert "'b' is down" in wired.refused(RetireIdle(four, Epoch(1), since))[1]
+        wired.ok(up("b", again))
+        assert "came up meanwhile" in wired.refused(RetireIdle(four, Epoch(1), since))[1]
+        since = wired.map.version
+        if again == 1:
+            # Another process of it: what it leads waits for that.
+            wired.ok(up("b", 2))
+            assert "came up meanwhile" in wired.refused(RetireIdle(four, Epoch(1), since))[1]
+    wired.ok(RetireIdle(four, Epoch(1), since))
+    assert wired.refused(RetireIdle(four, Epoch(1), since))[0] == 404
+    assert wired.map.queues[QueueKey("/", "work")].fragments == [FragmentId(1)]
 
 
 def test_an_in_sync_copy_takes_over() -> None:
