@@ -9,7 +9,7 @@ updated node by node, from each release to the next.
 from typing import Final
 
 #: Raised with every change that an older node would misunderstand.
-NEWEST: Final = 14
+NEWEST: Final = 15
 #: What this release still speaks.
 OLDEST: Final = 5
 #: From which one on primaries say what was seen (`fedq.fragments.upkeep.seen`).
@@ -48,6 +48,8 @@ MEMBERSHIP: Final = 13
 EVEN_PLACEMENT: Final = 14
 #: From which one on links follow the roster, so that nodes may join (docs/adr/0090).
 JOINING: Final = 14
+#: From which one on copies and votes go to different hosts first (docs/adr/0098).
+HOSTS: Final = 15
 
 #: Oldest and newest.
 Range = tuple[int, int]

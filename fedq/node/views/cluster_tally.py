@@ -80,7 +80,7 @@ class ClusterTally:
     def add(self, fragments: Iterable[FragmentId]) -> None:
         """Adds those of some fragments that are still there."""
         known = self._state.map
-        zones, members = len(known.up_zones()), len(members_of(self._state))
+        up, members = len(known.members_up()), len(members_of(self._state))
         for fragment in fragments:
             info = known.fragments.get(fragment)
             if info is None:
@@ -93,7 +93,7 @@ class ClusterTally:
             if info.primary not in hot:
                 self._unavailable += 1
                 self._awaited.add(fragment)
-            elif len(hot) < min(replicas, zones):
+            elif len(hot) < min(replicas, up):
                 self._short += 1
             if len(info.in_sync) == 1 < min(replicas, members):
                 only = next(iter(info.in_sync))
