@@ -16,13 +16,12 @@ from typing import Annotated, Final
 
 import typer
 
+from fedq.cli.processes.child import Child, how_it_ended, pause_s
 from fedq.cli.terminal.failure import CommandError, reporting
 from fedq.cli.terminal.options import JsonOption
-from fedq.cli.up.children import Child, how_it_ended
 from fedq.cli.up.plan import (
     NODES_DEFAULT,
     Plan,
-    PlannedNode,
     check_ports,
     locked,
     open_plan,
@@ -32,9 +31,6 @@ from fedq.cli.up.watch import Event, Picture, Watcher, compare
 from fedq.core.limits import VOTERS_MAX
 
 _LOOK_S: Final = 0.25
-#: Pause before a node is started again; doubled for each end soon after a start.
-_RESTART_S: Final = 1.0
-_RESTART_MAX_S: Final = 30.0
 _STOP_SIGNALS: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
@@ -112,7 +108,12 @@ class LocalCluster:
         self._plan = plan
         self._screen = screen
         self._restart = restart
-        self._children = {node.name: Child(node, self._on_end) for node in plan.nodes}
+        self._children = {
+            str(node.name): Child(
+                node.name, ["--config", str(node.config)], self._on_end, log=node.log
+            )
+            for node in plan.nodes
+        }
         self._picture = Picture()
         self._stop = asyncio.Event()
         self._failure: str | None = None
@@ -175,26 +176,25 @@ class LocalCluster:
                 child.signal(signal.SIGKILL)
         self._stop.set()
 
-    def _on_end(self, node: PlannedNode, code: int) -> None:
-        child = self._children[node.name]
-        text = f"{node.name} {how_it_ended(code)}"
+    def _on_end(self, name: str, code: int) -> None:
+        child = self._children[name]
+        text = f"{name} {how_it_ended(code)}"
         if code > 0:
             text += f": {child.last_words()}"
-        self._show(Event("ended", text, node.name))
+        self._show(Event("ended", text, name))
         if self._stop.is_set():
             return
-        if code > 0 and node.name not in self._proven:
+        if code > 0 and name not in self._proven:
             # What stops a node at its very start will stop it every time.
             self._fail(text)
         elif self._restart:
-            self._restarts[node.name] = asyncio.create_task(self._start_again(child))
+            self._restarts[name] = asyncio.create_task(self._start_again(child))
         elif not any(one.is_running for one in self._children.values()):
             self._fail("all nodes have ended")
 
     async def _start_again(self, child: Child) -> None:
-        pause_s = min(_RESTART_S * 2 ** (child.quick_ends - 1), _RESTART_MAX_S)
-        await asyncio.sleep(pause_s)
-        self._show(Event("restarting", f"starting {child.node.name} again", child.node.name))
+        await asyncio.sleep(pause_s(child.quick_ends))
+        self._show(Event("restarting", f"starting {child.name} again", child.name))
         try:
             await child.start()
         except CommandError as error:

@@ -141,6 +141,14 @@ class _Timing(_Section):
     scrub_every_ms: Annotated[int, Field(ge=100, le=1 << 40)] = _TIMING.scrub_every_ms
 
 
+#: How many workers a host has. (The tags as with passwords, below.)
+_Workers = Annotated[
+    Annotated[int, Field(ge=1, le=limits.WORKERS_MAX), Tag("[count]")]
+    | Annotated[Literal["auto"], Tag("[auto]")],
+    Discriminator(lambda given: "[auto]" if isinstance(given, str) else "[count]"),
+]
+
+
 class _PasswordFile(_Section):
     password_file: _Text
 
@@ -156,6 +164,7 @@ class _Document(_Section):
     node: _Name = "fedq"
     data: _Text = "fedq-data"
     zone: Annotated[str, StringConstraints(max_length=255)] = ""
+    workers: _Workers = 1
     amqp: _Amqp = _Amqp()
     peers: dict[_Name, _Text] = {}
     peer: _PeerListener | None = None
@@ -247,6 +256,7 @@ def _convert(
             isinstance(word, str) and word != user for user, word in document.users.items()
         ),
         zone=document.zone,
+        workers=None if document.workers == "auto" else document.workers,
         connections_max=given.connections,
         logins_per_address=given.logins_per_address,
         fragment_threshold=given.fragment_threshold,
@@ -387,13 +397,17 @@ def _check_rest(config: NodeConfig) -> None:
 # --- pydantic's errors, said for operators --------------------------------------------------------
 
 
+#: What pydantic puts into the place of an error beside keys.
+_TAGS: Final = ("[key]", "[text]", "[file]", "[count]", "[auto]")
+
+
 def _explained(error: ValidationError, file: Path | None, lines: Mapping[str, int]) -> ConfigError:
     """The first error in the file as one sentence."""
     blank = NodeConfig(NodeId("fedq"), Path(), (), file=file, lines=lines)
     found: list[ConfigError] = []
     for details in error.errors():
         # A key that breaks a rule is reported as (…, key, "[key]").
-        path = tuple(step for step in details["loc"] if step not in ("[key]", "[text]", "[file]"))
+        path = tuple(step for step in details["loc"] if step not in _TAGS)
         found.append(blank.error(key_text(path), _sentence(details, path)))
     return min(found, key=lambda one: one.line)
 

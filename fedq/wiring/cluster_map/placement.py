@@ -1,4 +1,4 @@
-"""Which nodes hold a fragment: spread over hosts and zones, then where the least is, then by a hash.
+"""Which nodes hold a fragment: on far hosts and zones, then where the least is, then by a hash.
 
 Inputs: what is placed (a text), the nodes that may hold it with their sites and what each has,
 those that already do. Output: nodes in order of preference. The hash (rendezvous hashing) is fixed

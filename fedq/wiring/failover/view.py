@@ -17,7 +17,7 @@ class View:
 
     __slots__ = (
         "_gone", "_named", "copies", "drained", "era_ends", "era_joins", "fragments", "leads",
-        "moves", "some_absent", "sites", "unproven", "up",
+        "moves", "sites", "some_absent", "unproven", "up",
     )  # fmt: skip
 
     def __init__(

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fedq.cli.up.children import how_it_ended
+from fedq.cli.processes.child import how_it_ended
 from fedq.cli.up.plan import PlannedNode
 from fedq.cli.up.screen import LineScreen
 from fedq.cli.up.watch import Event, NodePicture, Picture, Watcher, compare
