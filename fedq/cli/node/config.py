@@ -8,7 +8,7 @@ from typing import Annotated, Final
 import typer
 
 from fedq.cli.asking.endpoint import load_configuration
-from fedq.cli.node.workers import plan_workers
+from fedq.cli.processes.planning import plan_workers
 from fedq.cli.terminal.failure import reporting
 from fedq.shell.config.values import NodeConfig, join_address
 

@@ -11,7 +11,8 @@ import typer
 from fedq.cli.asking.endpoint import load_configuration
 from fedq.cli.node.config import described
 from fedq.cli.node.log import LogFormat, LogLevel, set_up_log
-from fedq.cli.node.workers import one_worker, plan_workers, run_workers
+from fedq.cli.node.workers import run_workers
+from fedq.cli.processes.planning import one_worker, plan_workers
 from fedq.cli.terminal.failure import USAGE, CommandError, reporting
 
 

@@ -22,9 +22,8 @@ from fedq.cli.processes.child import Child, how_it_ended, pause_s
 from fedq.cli.terminal.failure import FAILED, USAGE, CommandError
 from fedq.shell.clients import listeners
 from fedq.shell.config.values import ConfigError, Listener, NodeConfig
-from fedq.shell.config.workers import left_behind, worker_data, worker_name, workers_of
+from fedq.shell.config.workers import left_behind, worker_data, worker_name
 from fedq.shell.disk.stopped_store import process_on
-from fedq.shell.host.room import worker_count, workers_memory
 
 #: Pause before a worker is started again; see `pause_s`.
 _RESTART_S: Final = 0.5
@@ -32,29 +31,6 @@ _RESTART_S: Final = 0.5
 _STOP_MORE_S: Final = 15.0
 
 logger = logging.getLogger("fedq.node")
-
-
-def plan_workers(config: NodeConfig) -> tuple[NodeConfig, ...]:
-    """The configuration of each worker of the host; one alone is the node as it is.
-
-    Raises `CommandError` (exit code 2), which names a number that would work if there is one.
-    """
-    try:
-        return workers_of(config, worker_count(config), workers_memory(config))
-    except ConfigError as error:
-        raise CommandError(str(error), USAGE) from error
-
-
-def one_worker(config: NodeConfig, place: str) -> NodeConfig:
-    """The configuration of a worker, given "2/4": the second of four. Raises `CommandError`."""
-    number, _, count = place.partition("/")
-    if not (number.isdigit() and count.isdigit() and 1 <= int(number) <= int(count)):
-        raise CommandError(f"--worker {place}: give the number and the count, as 2/4", USAGE)
-    try:
-        workers = workers_of(config, int(count), workers_memory(config))
-    except ConfigError as error:
-        raise CommandError(str(error), USAGE) from error
-    return workers[int(number) - 1]
 
 
 def run_workers(

@@ -28,7 +28,7 @@ from fedq.cli.up.plan import (
 )
 from fedq.cli.up.screen import LineScreen, LiveScreen, Screen
 from fedq.cli.up.watch import Event, Picture, Watcher, compare
-from fedq.core.limits import VOTERS_MAX
+from fedq.core.limits import VOTERS_MAX, WORKERS_MAX
 
 _LOOK_S: Final = 0.25
 _STOP_SIGNALS: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
@@ -51,6 +51,15 @@ def start_cluster(
             metavar="DIR",
             help="Keep data, configuration and ports here for the next time. Default: a "
             "temporary directory that is removed at the end.",
+            show_default=False,
+        ),
+    ] = None,
+    workers: Annotated[
+        int | None,
+        typer.Option(
+            min=1,
+            max=WORKERS_MAX,
+            help="Each node is a host with so many workers. Default: 1, or as --data has it.",
             show_default=False,
         ),
     ] = None,
@@ -78,7 +87,7 @@ def start_cluster(
 ) -> None:
     """Start a cluster on this machine and show what happens to it, until Ctrl-C."""
     with _place(data) as directory:
-        plan = open_plan(directory, nodes, amqp_port, has_http=http)
+        plan = open_plan(directory, nodes, amqp_port, has_http=http, workers=workers)
         with locked(plan.directory):
             check_ports(plan)
             with _screen(plan, json) as screen:

@@ -423,6 +423,8 @@ def _sentence(details: ErrorDetails, path: tuple[str | int, ...]) -> str:
             return "is missing"
         case "string_type":
             return f"must be text, not {_kind(given)}; put it in quotes"
+        case "literal_error" if path == ("workers",):
+            return f"{shown} is not possible: give a number, or `auto` for one on each core"
         case "int_type" | "float_type" | "bool_type":
             return f"must be a number, not {_kind(given)}"
         case "model_type" | "dict_type":

@@ -33,6 +33,11 @@ def worker_name(host: NodeId, number: int) -> NodeId:
     return host if number == 1 else NodeId(f"{host}.{number}")
 
 
+def worker_names(host: NodeId, count: int) -> list[NodeId]:
+    """The names of a host's workers."""
+    return [worker_name(host, number) for number in range(1, count + 1)]
+
+
 def worker_data(data: Path, number: int) -> Path:
     """The data directory of a worker of the host with this one."""
     return data if number == 1 else data / DIRECTORY / str(number)

@@ -24,7 +24,7 @@ FENCED = NodePicture(False, "looking", 5, 0)
 def planned(name: str, admin: str = "127.0.0.1:1") -> PlannedNode:
     return PlannedNode(
         NodeId(name), f"amqp://{name}", "", admin, Path("node.yaml"), Path("data"),
-        Path("node.log"), (),
+        Path("node.log"), (), (name,),
     )  # fmt: skip
 
 
