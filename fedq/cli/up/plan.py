@@ -196,7 +196,7 @@ def locked(directory: Path) -> Iterator[None]:
 class _Wanted(NamedTuple):
     """The cluster that is to be made."""
 
-    count: int
+    nodes: int
     amqp_port: int | None
     has_http: bool
     workers: int
@@ -204,7 +204,7 @@ class _Wanted(NamedTuple):
 
 def _make(directory: Path, wanted: _Wanted) -> None:
     """Writes a new cluster beside the directory, then moves it into its place in one step."""
-    assert 1 <= wanted.count <= VOTERS_MAX
+    assert 1 <= wanted.nodes <= VOTERS_MAX
     parent = directory.absolute().parent
     try:
         parent.mkdir(parents=True, exist_ok=True)
@@ -228,7 +228,7 @@ def _make(directory: Path, wanted: _Wanted) -> None:
 
 
 def _write_cluster(directory: Path, wanted: _Wanted) -> None:
-    count, amqp_port = wanted.count, wanted.amqp_port
+    count, amqp_port = wanted.nodes, wanted.amqp_port
     names = [NodeId(f"n{number}") for number in range(1, count + 1)]
     taken: dict[int, None] = {}
     amqp = _ports(DEFAULT_AMQP_PORT, count, taken) if amqp_port is None else (

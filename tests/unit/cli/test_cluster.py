@@ -66,7 +66,8 @@ def test_a_host_whose_workers_are_all_up_is_one_line_that_unfolds() -> None:
         set_member(cluster, "n1.2", state=MemberState.DOWN)
         hurt = fedq("cluster", "status", "--node", at)
         # Of names alone nobody is taken for a worker.
-        set_member(cluster, "n2.2", peer_address="elsewhere.example.com:1")
+        elsewhere = servers.address("n2.2").replace("127.0.0.1", "localhost")
+        set_member(cluster, "n2.2", peer_address=elsewhere)
         apart = fedq("cluster", "status", "--node", at)
     assert [row[:7] for row in folded.rows("NODE")[:2]] == [
         ["n1", "(3", "workers)", "up", "leader", "2", "voters"],
