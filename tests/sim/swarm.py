@@ -125,6 +125,8 @@ class Plan:
     #: So many nodes join the running cluster, and so many are replaced by others.
     joins: int = 0
     replaced: int = 0
+    #: Nodes are workers of so many hosts; 0: each has its own.
+    hosts: int = 0
 
     def describe(self) -> str:
         """The run in a few lines, for a failure's report."""
@@ -142,6 +144,7 @@ class Plan:
                 *((str(self.named),) if self.named is not None else ()),
                 *((f"a move every {self.moves_every_us // MS} ms",) if self.moves_every_us else ()),
                 *((f"{self.joins} join, {self.replaced} are replaced",) if self.joins else ()),
+                *((f"on {self.hosts} hosts",) if self.hosts else ()),
             )
         )  # fmt: skip
 
@@ -163,7 +166,7 @@ def draw_moves(seed: int, lite: bool = False) -> Plan:
     dice = derive(seed, "moves")
     nodes = plan.nodes if plan.nodes > 1 else 3
     every_us = dice.choice((100, 400, 1_000)) * MS
-    return replace(plan, nodes=nodes, moves_every_us=every_us)
+    return _draw_hosts(replace(plan, nodes=nodes, moves_every_us=every_us))
 
 
 def draw_joins(seed: int, lite: bool = False) -> Plan:
@@ -175,7 +178,14 @@ def draw_joins(seed: int, lite: bool = False) -> Plan:
     replaced, joins = 0 if lite else dice.choice((0, 1, 1)), dice.choice((1, 2, 3))
     # Whoever is to be replaced needs time to be missed.
     safety_us = plan.safety_us + (8_000 * MS if replaced else 0)
-    return replace(plan, faults=faults, safety_us=safety_us, joins=joins, replaced=replaced)
+    plan = replace(plan, faults=faults, safety_us=safety_us, joins=joins, replaced=replaced)
+    return _draw_hosts(plan)
+
+
+def _draw_hosts(plan: Plan) -> Plan:
+    """Hosts with several nodes, with dice of their own."""
+    dice = derive(plan.seed, "hosts")
+    return replace(plan, hosts=dice.choice((2, 3))) if chance(dice, 0.5) else plan
 
 
 def draw_named(seed: int, lite: bool = False) -> Plan:
