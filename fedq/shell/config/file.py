@@ -212,25 +212,25 @@ def _plain(listener: _PlainListener | None) -> Listener | None:
     return None if listener is None else Listener(listener.host, listener.port)
 
 
+def _client_tls(files: _Tls, base: Path) -> ClientTls:
+    return ClientTls(
+        base / files.certificate,
+        base / files.key,
+        None if files.authority is None or files.verify == "none" else base / files.authority,
+        certificate_required=files.fail_if_no_peer_cert is not False,
+        login_from=LoginFrom(files.login_from),
+        allows_expired=files.allow_expired,
+    )
+
+
 def _convert(
     document: _Document, base: Path, file: Path | None, lines: Mapping[str, int]
 ) -> NodeConfig:
-    def tls(files: _Tls | None) -> ClientTls | None:
-        if files is None:
-            return None
-        return ClientTls(
-            base / files.certificate,
-            base / files.key,
-            None if files.authority is None or files.verify == "none" else base / files.authority,
-            certificate_required=files.fail_if_no_peer_cert is not False,
-            login_from=LoginFrom(files.login_from),
-            allows_expired=files.allow_expired,
-        )
-
     def secure(listener: _AmqpListener | None) -> Listener | None:
         if listener is None:
             return None
-        return Listener(listener.host, listener.port, tls(listener.tls))
+        files = None if listener.tls is None else _client_tls(listener.tls, base)
+        return Listener(listener.host, listener.port, files)
 
     given = document.limits
     return NodeConfig(

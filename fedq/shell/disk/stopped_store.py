@@ -62,7 +62,7 @@ def process_on(data: Path) -> str | None:
 
 
 def _owner(lock: int) -> str | None:
-    """Who holds the lock, "(unknown)" if that is not said; None: from now on whoever calls."""
+    """The process that holds the lock, "(unknown)" if it does not say so; None: now this one."""
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:

@@ -77,7 +77,7 @@ def _has_room(state: MapState) -> bool:
 
 
 def _voters_by_host(state: MapState) -> dict[str, list[NodeId]]:
-    """Those of the roster that should vote, by host; hosts where nobody should are there, too."""
+    """The nodes that should vote, by host; hosts where nobody should are there, too."""
     found: dict[str, list[NodeId]] = {}
     for node, place in state.roster.items():
         here = found.setdefault(host_of(place.peer_address), [])
