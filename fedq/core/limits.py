@@ -94,6 +94,8 @@ SEEN_LOOKED_AT_MAX: Final = 100_000
 VOTERS_MAX: Final = 5
 #: Nodes of a cluster, observers among them; each has links to all others.
 NODES_MAX: Final = 64
+#: Workers of one host, each a node.
+WORKERS_MAX: Final = 32
 #: Names of nodes that were taken out of a cluster, the newest of them.
 FORGOTTEN_MAX: Final = 256
 COMMAND_BYTES_MAX: Final = 48 * KIB

@@ -56,6 +56,8 @@ VOTERS_REPLACED: Final = 15
 DIRECTORIES: Final = 15
 #: From which one on fragments without traffic are retired (docs/adr/0100).
 RETIRING: Final = 15
+#: From which one on copies and votes go to different hosts first (docs/adr/0098).
+HOSTS: Final = 15
 
 #: What operators get with each of the last ones, once all nodes speak it.
 FEATURES: Final[dict[int, tuple[str, ...]]] = {
@@ -67,7 +69,7 @@ FEATURES: Final[dict[int, tuple[str, ...]]] = {
     14: ("nodes that join a running cluster", "copies that are placed evenly"),
     15: (
         "voters that are replaced by observers", "names that belong to one data directory",
-        "policies", "fragments that are retired",
+        "policies", "fragments that are retired", "workers of a host",
     ),
 }  # fmt: skip
 

@@ -196,7 +196,9 @@ class NodeRunner:
         for index, listener in enumerate(config.amqp):
             key = f"amqp.listen[{index}]"
             tls = listeners.client_tls(config, key, listener.tls) if listener.tls else None
-            self._bound.append((key, listeners.bind(config, key, listener), tls))
+            options = listeners.SHARED if config.shares_ports else listeners.ALONE
+            bound = listeners.bind(config, key, listener, options)
+            self._bound.append((key, bound, tls))
             if tls is not None and listener.tls is not None:
                 secure.append(RenewableListener(key, listener.tls, tls.context))
         self._renewal = Renewal(config, secure)

@@ -48,7 +48,7 @@ def environment() -> dict[str, str]:
     return os.environ | {"PYTHONPATH": str(ROOT), "PYTHONUNBUFFERED": "1"}
 
 
-def _run(*arguments: str) -> Answer:
+def run(*arguments: str) -> Answer:
     """Runs a command: by the process that forks, where a run of tests has one."""
     if asked:
         return asked[0].ask(*arguments)
@@ -253,7 +253,7 @@ class Cluster:
         """What the command line says with `--json`, asked of `node` or any living one."""
         target = self.nodes[node] if node else self.living()
         place = f"{target.admin.host}:{target.admin.port}"
-        done = _run(*command, "--json", "--node", place)
+        done = run(*command, "--json", "--node", place)
         # 4: the answer says that something is wrong with the cluster.
         if done.code not in (0, 4):
             raise LookupError(f"fedq {' '.join(command)}: {done.err.strip()}")

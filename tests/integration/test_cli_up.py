@@ -159,6 +159,23 @@ def test_three_nodes_serve_are_shown_and_leave_nothing_behind(tmp_path: Path) ->
     assert list(temporary.iterdir()) == []
 
 
+def test_a_node_with_workers_is_one_place_for_clients_and_several_members(tmp_path: Path) -> None:
+    with up("--nodes", "1", "--workers", "2", temporary=tmp_path / "temporary") as command:
+        command.wait_for("whole")
+        (supervisor,) = command.nodes().values()
+        workers = supervisor.children()
+        assert len(workers) == 2
+        status = fedq_json("cluster", "status", node=admin_address(supervisor))
+        assert [(member["node"], member["state"]) for member in status["members"]] == [
+            ("n1", "up"), ("n1.2", "up"),
+        ]  # fmt: skip
+        assert {member["amqp_address"] for member in status["members"]} == {
+            command.addresses()["n1"].removeprefix("amqp://")
+        }
+        assert command.stop(signal.SIGINT) == 0
+        assert gone([supervisor, *workers])
+
+
 def test_a_queue_is_shown_from_any_node(tmp_path: Path) -> None:
     with up("--nodes", "2", temporary=tmp_path / "temporary") as command:
         command.wait_for("whole")

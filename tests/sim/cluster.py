@@ -94,13 +94,13 @@ class Cluster:
                 past=start.past,
                 vouched_since=start.vouched_since,
                 peers={
-                    each: f"{each}.sim:7000"
+                    each: self.address(each)
                     for each in (self._founders if name in self._founders else [name])
                 },
                 joins=name not in self._founders,
                 neighbours=tuple(host.name for host in self.hosts),
                 amqp_address=f"{name}.sim:5672",
-                zone=f"z{number % self.plan.zones}",
+                zone=f"z{self._machine(number) % self.plan.zones}",
                 password_cost=COST_MIN,
                 seed=self.plan.seed,
                 suspects=self._suspects_of(name),
@@ -121,6 +121,17 @@ class Cluster:
             ),
             recovered,
         )
+
+    def _machine(self, number: int) -> int:
+        """The host of the node with this number."""
+        return number % self.plan.hosts if self.plan.hosts else number
+
+    def address(self, name: NodeId) -> str:
+        """Where its peers reach a node."""
+        if not self.plan.hosts:
+            return f"{name}.sim:7000"
+        number = self.names.index(name) if name in self.names else len(self.names)
+        return f"m{self._machine(number)}.sim:{7_000 + number}"
 
     def _suspects_of(self, name: NodeId) -> tuple[Suspect, ...]:
         stopped = self._all_hosts[name].stopped

@@ -154,6 +154,17 @@ def deliveries_elsewhere(host: Host) -> int:
     )
 
 
+def lie_apart(hosts: Sequence[Host]) -> bool:
+    """Whether no fragment has two copies on one host while another one could take one."""
+    known = state_of(hosts[0]).map
+    sites, free = known.sites(), {*known.open_sites().values()}
+    return not any(
+        len({sites[node] for node in info.copies}) < len(info.copies)
+        and not free <= {sites[node] for node in info.copies}
+        for info in known.fragments.values()
+    )
+
+
 def copies_that_differ(hosts: Sequence[Host]) -> list[str]:
     """At rest: backups equal their primaries, and journals say what memories say."""
     problems: list[str] = []

@@ -60,7 +60,9 @@ class Joiner(Wisher):
     def _join(self) -> Script[None]:
         name = NodeId(f"n{len(self._cluster.names) + 1}")
         self._cluster.note_coming(name)
-        result = yield from self.change(AdmitNode(name, f"{name}.sim:7000", f"disk of {name}"))
+        result = yield from self.change(
+            AdmitNode(name, self._cluster.address(name), f"disk of {name}")
+        )
         assert not isinstance(result, Refused), result
         self.joined += 1
         host = self._cluster.join(name)

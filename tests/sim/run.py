@@ -270,7 +270,10 @@ class Run:
         world.run(world.now_us + 500 * MS)
         if self.party is not None:
             self.party.rest(self._has_problems)
-        if not self._wait("still whole", WHOLE_LIMIT_US, self.is_whole):
+        apart = partial(inspect_node.lie_apart, hosts)
+        if not self._wait(
+            "whole, copies apart", WHOLE_LIMIT_US, lambda: self.is_whole() and apart()
+        ):
             return
         self._wait("copies agree", REST_LIMIT_US, lambda: not self._differences())
         for problem in self._differences():

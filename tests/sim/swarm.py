@@ -129,6 +129,8 @@ class Plan:
     replace_voter_ms: int = 0
     #: A fragment without traffic for so long is retired; 0: none is.
     retire_idle_ms: int = 0
+    #: Nodes are workers of so many hosts; 0: each has its own.
+    hosts: int = 0
 
     def describe(self) -> str:
         """The run in a few lines, for a failure's report."""
@@ -147,6 +149,7 @@ class Plan:
                 *((str(self.named),) if self.named is not None else ()),
                 *((f"a move every {self.moves_every_us // MS} ms",) if self.moves_every_us else ()),
                 *((f"{self.joins} join, {self.replaced} are replaced",) if self.joins else ()),
+                *((f"on {self.hosts} hosts",) if self.hosts else ()),
             )
         )  # fmt: skip
 
@@ -168,7 +171,7 @@ def draw_moves(seed: int, lite: bool = False) -> Plan:
     dice = derive(seed, "moves")
     nodes = plan.nodes if plan.nodes > 1 else 3
     every_us = dice.choice((100, 400, 1_000)) * MS
-    return replace(plan, nodes=nodes, moves_every_us=every_us)
+    return _draw_hosts(replace(plan, nodes=nodes, moves_every_us=every_us))
 
 
 def draw_joins(seed: int, lite: bool = False) -> Plan:
@@ -182,10 +185,17 @@ def draw_joins(seed: int, lite: bool = False) -> Plan:
     safety_us = plan.safety_us + (8_000 * MS if replaced else 0)
     # Beyond five they observe, and take the places of those who are away.
     away = derive(seed, "voters")
-    return replace(
+    plan = replace(
         plan, faults=faults, safety_us=safety_us, joins=joins, replaced=replaced,
         replace_voter_ms=away.choice((0, 200, 1_000, 3_000)),
     )  # fmt: skip
+    return _draw_hosts(plan)
+
+
+def _draw_hosts(plan: Plan) -> Plan:
+    """Hosts with several nodes, with dice of their own."""
+    dice = derive(plan.seed, "hosts")
+    return replace(plan, hosts=dice.choice((2, 3))) if chance(dice, 0.5) else plan
 
 
 def draw_retiring(seed: int, lite: bool = False) -> Plan:

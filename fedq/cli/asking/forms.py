@@ -15,6 +15,7 @@ from fedq.admin.rows import (
     consumer_row,
 )
 from fedq.shell.pb import admin_pb2 as pb
+from fedq.wiring.cluster_map.placement import host_of
 
 Form = dict[str, Any]
 
@@ -54,6 +55,7 @@ def member_form(member: pb.Member) -> Form:
     """A member; `figures` is null when it did not answer."""
     return {
         "node": member.node,
+        "host": host_of(member.peer_address),
         "state": MEMBER_STATES.get(member.state, OTHER),
         "role": MEMBER_ROLES.get(member.role, OTHER),
         "incarnation": member.incarnation,

@@ -9,7 +9,7 @@ import typer
 from fedq.cli.asking.asker import asking
 from fedq.cli.asking.endpoint import Endpoint, asking_a_node
 from fedq.cli.asking.forms import Form, connection_form, member_form, status_form
-from fedq.cli.cluster import moving, stopping
+from fedq.cli.cluster import hosts, moving, stopping
 from fedq.cli.terminal.failure import UNREACHABLE, UNWELL, USAGE, CommandError, reporting
 from fedq.cli.terminal.options import JsonOption
 from fedq.cli.terminal.screen import Cell, console, duration, print_json, size, table, word
@@ -58,16 +58,22 @@ def show_status(
             show_default=False,
         ),
     ] = None,
+    workers: Annotated[
+        bool,
+        typer.Option(
+            "--workers", help="A line for each worker, also of hosts whose workers are all up."
+        ),
+    ] = False,
     json: JsonOption = False,
 ) -> None:
     """Show the members, the leader, and what is wrong: exit code 4 if anything is."""
     if wait is not None and watch is not None:
         raise CommandError("--wait and --watch exclude each other; give one of them", USAGE)
     while watch is not None:
-        _show_status(_ask_status(endpoint), json)
+        _show_status(_ask_status(endpoint), json, workers)
         time.sleep(watch)
     form = _ask_status(endpoint) if wait is None else _wait_until_well(endpoint, wait)
-    _show_status(form, json)
+    _show_status(form, json, workers)
     if form["problems"]:
         raise typer.Exit(UNWELL)
 
@@ -92,7 +98,7 @@ def _wait_until_well(endpoint: Endpoint, seconds: float) -> Form:
         time.sleep(min(_ASK_AGAIN_S, max(0.0, until - time.monotonic())))
 
 
-def _show_status(form: Form, is_json: bool) -> None:
+def _show_status(form: Form, is_json: bool, unfolds: bool) -> None:
     if is_json:
         print_json(form)
         return
@@ -102,14 +108,8 @@ def _show_status(form: Form, is_json: bool) -> None:
         f"map version {form['map_version']}, queues {form['queues']} in fragments "
         f"{form['fragments']}"
     )
-    rows = [
-        (
-            member["node"], _state(member), _figure(member, "raft_role"), word(member["role"]),
-            member["amqp_address"], member["peer_address"],
-        )
-        for member in form["members"]
-    ]  # fmt: skip
-    screen.print(table(("NODE", "STATE", "ROLE", "VOTES", "AMQP", "PEER"), rows))
+    rows = hosts.status_rows(form["members"], _state, unfolds=unfolds)
+    screen.print(table(hosts.HEADINGS, rows))
     for member in form["members"]:
         for line in (*_about_drain(member), *_about_rot(member), *_about_alarms(member)):
             screen.print(line)
@@ -213,7 +213,7 @@ def _member_row(member: Form) -> list[Cell]:
     return [
         member["node"],
         _state(member),
-        _figure(member, "raft_role"),
+        hosts.role_of(member),
         None if figures is None else duration(figures["uptime_ms"]),
         None if figures is None else figures["connections"],
         None if figures is None else figures["consumers"],

@@ -10,7 +10,9 @@ from fedq.cli.terminal.failure import USAGE, CommandError, reporting
 from fedq.cli.terminal.options import JsonOption
 from fedq.cli.terminal.screen import print_json
 from fedq.core.ids import NodeId
+from fedq.core.limits import WORKERS_MAX
 from fedq.shell.config import certificates
+from fedq.shell.config.workers import worker_names
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -54,6 +56,12 @@ def make_node_certificate(
         ),
     ] = None,
     directory: DirectoryOption = Path("certs"),
+    workers: Annotated[
+        int,
+        typer.Option(
+            min=1, max=WORKERS_MAX, help="It speaks for so many workers of the host (`workers`)."
+        ),
+    ] = 1,
     json: JsonOption = False,
 ) -> None:
     """Make a node's certificate, signed by the authority in the same directory."""
@@ -65,7 +73,9 @@ def make_node_certificate(
         )
     reached = hosts or ["localhost", "127.0.0.1", "::1"]
     try:
-        files = certificates.make_node_certificate(directory, NodeId(node), reached)
+        files = certificates.make_node_certificate(
+            directory, NodeId(node), reached, worker_names(NodeId(node), workers)
+        )
     except certificates.CertificateError as error:
         raise CommandError(str(error)) from error
     if json:

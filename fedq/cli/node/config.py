@@ -1,5 +1,6 @@
 """`fedq config`: an example of a node's configuration, and whether one is right."""
 
+from collections.abc import Sequence
 from importlib.resources import files
 from pathlib import Path
 from typing import Annotated, Final
@@ -7,6 +8,7 @@ from typing import Annotated, Final
 import typer
 
 from fedq.cli.asking.endpoint import load_configuration
+from fedq.cli.processes.planning import plan_workers
 from fedq.cli.terminal.failure import reporting
 from fedq.shell.config.values import NodeConfig, join_address
 
@@ -30,11 +32,21 @@ def check_configuration(
     config: Annotated[Path, typer.Argument(metavar="FILE", help="The node.yaml to check.")],
 ) -> None:
     """Read a node.yaml as a node would: exit code 2 and a sentence if it is wrong."""
-    typer.echo(described(load_configuration(config)))
+    typer.echo(described(plan_workers(load_configuration(config))))
 
 
-def described(config: NodeConfig) -> str:
-    """One line on what a configuration that is right makes."""
+def described(workers: Sequence[NodeConfig]) -> str:
+    """What a configuration that is right makes: a line on the node, one on each further worker."""
+    lines = [_described(workers[0])]
+    for each in workers[1:]:
+        ports = f"peers on {each.peer_address}"
+        if each.metrics is not None:
+            ports += f", metrics on {join_address(each.metrics.host, each.metrics.port)}"
+        lines.append(f"and worker {each.node}: AMQP on the same, {ports}, data in {each.data}")
+    return "\n".join(lines)
+
+
+def _described(config: NodeConfig) -> str:
     places = ", ".join(join_address(each.host, each.port) for each in config.amqp)
     others = len(config.peers) - 1
     if config.join:

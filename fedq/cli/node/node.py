@@ -1,4 +1,4 @@
-"""`fedq node`: one node in this process, until it is told to stop.
+"""`fedq node`: one node in this process, or a host's workers under it, until it is told to stop.
 
 Exit codes: 0 stopped cleanly, 1 it could not go on, 2 its configuration is wrong.
 """
@@ -11,6 +11,8 @@ import typer
 from fedq.cli.asking.endpoint import load_configuration
 from fedq.cli.node.config import described
 from fedq.cli.node.log import LogFormat, LogLevel, set_up_log
+from fedq.cli.node.workers import run_workers
+from fedq.cli.processes.planning import one_worker, plan_workers
 from fedq.cli.terminal.failure import USAGE, CommandError, reporting
 
 
@@ -42,17 +44,28 @@ def run_node(
             help="Stop cleanly when stdin closes: the node ends with whoever started it.",
         ),
     ] = False,
+    worker: Annotated[
+        str | None, typer.Option("--worker", hidden=True, help="Be one of several: 2/4.")
+    ] = None,
 ) -> None:
-    """Run one node. SIGTERM or Ctrl-C stops it cleanly, a second one at once."""
+    """Run one node, or a host's `workers`. SIGTERM or Ctrl-C stops it cleanly, a second at once."""
     if not __debug__:
         raise CommandError(
             "Python runs with -O, which switches safety checks off; leave it out", USAGE
         )
     settings = load_configuration(config)
+    if worker is not None:
+        settings = one_worker(settings, worker)
+    workers = (settings,) if worker is not None else plan_workers(settings)
     if check:
-        typer.echo(described(settings))
+        typer.echo(described(workers))
         return
     set_up_log(settings.node, log_level, log_format)
+    if len(workers) > 1:
+        assert config is not None, "without a configuration a node is alone"
+        arguments = ["--config", str(config)]
+        arguments += ["--log-level", log_level.value, "--log-format", log_format.value]
+        raise typer.Exit(run_workers(workers, arguments, stop_with_stdin))
     # The broker itself is read only when one is started: the other commands answer sooner.
     from fedq.cli.node.node_process import run
 

@@ -3,16 +3,12 @@
 In: a configuration. Out: an exit code, or a `CommandError` when the node could not start.
 """
 
-import asyncio
 import logging
-import os
-import signal
-import sys
-import time
 from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
+import typer
 import uvloop
 
 from fedq.admin.access_answers import AccessAnswers
@@ -22,6 +18,7 @@ from fedq.admin.service import SERVICE_NAME, AdminService, Answers
 from fedq.admin.stream_answers import StreamAnswers
 from fedq.admin.stream_logins import StreamLogins
 from fedq.admin.stream_service import STREAMS_NAME, StreamService
+from fedq.cli.node.signals import heed
 from fedq.cli.terminal.failure import USAGE, CommandError
 from fedq.compiled import survey
 from fedq.core.addresses import split_address
@@ -48,16 +45,12 @@ from fedq.wiring.cluster_map.operations import Operation
 if TYPE_CHECKING:
     from fedq.http.ports import HttpPorts
 
-_READ_BYTES: Final = 4_096
-#: So often, in seconds, it is said of signals that they change nothing.
-_HANG_UPS_TOLD_S: Final = 60.0
-_STOP_SIGNALS: Final = (signal.SIGTERM, signal.SIGINT)
-
 
 def run(config: NodeConfig, stop_with_stdin: bool) -> int:
     """Runs a node until it stops; returns the exit code: 0 clean, 1 it could not go on.
 
-    (`fedq.shell.host.watchdog` ends one that hangs with a code of its own.)
+    A worker says on stdout when it serves, for its supervisor. (`fedq.shell.host.watchdog` ends a
+    node that hangs with a code of its own.)
     """
     return uvloop.run(_serve(config, stop_with_stdin))
 
@@ -68,15 +61,7 @@ async def _serve(config: NodeConfig, stop_with_stdin: bool) -> int:
     answers: list[Answers] = []
     runner.add_admin_service(SERVICE_NAME, partial(_admin_service, config, runner, answers))
     runner.add_admin_service(STREAMS_NAME, partial(_stream_service, runner))
-    loop = asyncio.get_running_loop()
-    for number in _STOP_SIGNALS:
-        loop.add_signal_handler(number, runner.request_stop)
-    # A terminal that goes away takes its node with it; what rotates logs does not mean to.
-    is_in_terminal = sys.stdin is not None and sys.stdin.isatty()
-    on_hang_up = runner.request_stop if is_in_terminal else _HangUps().ignore
-    loop.add_signal_handler(signal.SIGHUP, on_hang_up)
-    if stop_with_stdin:
-        _watch_stdin(loop, runner)
+    heed(runner.request_stop, stop_with_stdin=stop_with_stdin)
     try:
         await runner.start()
     except StoppedJoining:
@@ -94,6 +79,8 @@ async def _serve(config: NodeConfig, stop_with_stdin: bool) -> int:
     settle_collector()
     settle_allocator(memory_bytes(config))
     _tell_compiled()
+    if config.shares_ports:
+        typer.echo("ready")
     with Watchdog(config.timing.loop_hang_ms):
         try:
             return await runner.wait()
@@ -134,22 +121,6 @@ async def _start_http(
 async def _stop_http(http: "HttpPorts | None") -> None:
     if http is not None:
         await http.stop()
-
-
-class _HangUps:
-    """Hang-up signals, which change nothing: the first is told, and then one a minute."""
-
-    def __init__(self) -> None:
-        self._told_s = -_HANG_UPS_TOLD_S
-
-    def ignore(self) -> None:
-        """Takes note of a hang-up signal, and ignores it."""
-        now_s = time.monotonic()
-        if now_s - self._told_s >= _HANG_UPS_TOLD_S:
-            self._told_s = now_s
-            logging.getLogger(__name__).info(
-                "SIGHUP changes nothing: the log goes to stderr; SIGTERM stops the node"
-            )
 
 
 def _tell_compiled() -> None:
@@ -214,15 +185,3 @@ def _stream_service(runner: NodeRunner, node: Node, connect: Connect) -> StreamS
     view = StreamView(node)
     answers = StreamAnswers(view, ask, done)
     return StreamService(answers, StreamLogins(view))
-
-
-def _watch_stdin(loop: asyncio.AbstractEventLoop, runner: NodeRunner) -> None:
-    """Asks for a stop when the other end of stdin closes; what is written there is ignored."""
-    descriptor = sys.stdin.fileno()
-
-    def on_readable() -> None:
-        if not os.read(descriptor, _READ_BYTES):
-            loop.remove_reader(descriptor)
-            runner.request_stop()
-
-    loop.add_reader(descriptor, on_readable)

@@ -6,7 +6,7 @@ record of its names and ports, and whoever edits them is obeyed.
 
     DIR/certs/          the authority and a certificate for each node (more than one node)
     DIR/n1/node.yaml    its configuration, with paths relative to itself
-    DIR/n1/data/        its journal and its part of the cluster map
+    DIR/n1/data/        its journal and its part of the cluster map, and those of its workers
     DIR/n1/node.log     what it wrote to stderr
 """
 
@@ -20,11 +20,12 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 import yaml
 
 from fedq.cli.asking.endpoint import admin_address, load_configuration
+from fedq.cli.processes.planning import plan_workers
 from fedq.cli.terminal.failure import USAGE, CommandError
 from fedq.core.ids import NodeId
 from fedq.core.limits import MIB, VOTERS_MAX
@@ -40,6 +41,7 @@ from fedq.shell.config.values import (
     is_wildcard,
     join_address,
 )
+from fedq.shell.config.workers import PORT_STEP, worker_names
 from fedq.shell.host.resources import memory_default
 
 HOST: Final = "127.0.0.1"
@@ -68,6 +70,8 @@ class PlannedNode:
     log: Path
     #: (host, port) of everything it will listen on.
     places: tuple[tuple[str, int], ...]
+    #: Its own name, and those of its workers beyond the first.
+    members: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,15 +83,18 @@ class Plan:
 
 
 def open_plan(
-    directory: Path, count: int | None, amqp_port: int | None, *, has_http: bool = False
-) -> Plan:
+    directory: Path, count: int | None, amqp_port: int | None, *, has_http: bool = False,
+    workers: int | None = None,
+) -> Plan:  # fmt: skip
     """The cluster in the directory, made first if there is none. Raises `CommandError`.
 
-    `has_http`: a new one has the HTTP API with its page, and metrics, on each node.
+    `has_http`: a new one has the HTTP API with its page, and metrics, on each node; `workers`: so
+    many processes each.
     """
     files = sorted(directory.glob(f"*/{CONFIG_NAME}"))
     if not files:
-        _make(directory, count or NODES_DEFAULT, amqp_port, has_http)
+        wanted = _Wanted(count or NODES_DEFAULT, amqp_port, has_http, workers or 1)
+        _make(directory, wanted)
         files = sorted(directory.glob(f"*/{CONFIG_NAME}"))
     elif count is not None and count != len(files):
         raise CommandError(
@@ -102,6 +109,12 @@ def open_plan(
             USAGE,
         )
     plan = Plan(directory, tuple(_planned(file, load_configuration(file)) for file in files))
+    if workers is not None and any(len(node.members) != workers for node in plan.nodes):
+        raise CommandError(
+            f"{directory} holds a cluster, which keeps its workers; leave --workers out, or change "
+            f"`workers` in its {CONFIG_NAME} files",
+            USAGE,
+        )
     if has_http and not all(node.http_url for node in plan.nodes):
         raise CommandError(
             f"{directory} holds a cluster, which keeps its ports; leave --http out, or add "
@@ -132,9 +145,10 @@ def _planned(file: Path, config: NodeConfig) -> PlannedNode:
             f"{file}: `admin` is beyond this machine; a local cluster is watched on 127.0.0.1",
             USAGE,
         )
+    workers = plan_workers(config)
     listeners = [*(each for _, each in config.client_listeners), config.admin]
-    if config.peer_listener is not None:
-        listeners.append(config.peer_listener)
+    listeners += [each.peer_listener for each in workers if each.peer_listener is not None]
+    listeners += [each.metrics for each in workers[1:] if each.metrics is not None]
     places = tuple((listener.host, listener.port) for listener in listeners)
     if any(port == 0 for _, port in places):
         raise CommandError(f"{file}: port 0 could be any port; write the one to use", USAGE)
@@ -151,6 +165,7 @@ def _planned(file: Path, config: NodeConfig) -> PlannedNode:
         data=config.data,
         log=file.parent / "node.log",
         places=places,
+        members=tuple(each.node for each in workers),
     )
 
 
@@ -178,9 +193,18 @@ def locked(directory: Path) -> Iterator[None]:
 # --- a new cluster --------------------------------------------------------------------------------
 
 
-def _make(directory: Path, count: int, amqp_port: int | None, has_http: bool) -> None:
+class _Wanted(NamedTuple):
+    """The cluster that is to be made."""
+
+    nodes: int
+    amqp_port: int | None
+    has_http: bool
+    workers: int
+
+
+def _make(directory: Path, wanted: _Wanted) -> None:
     """Writes a new cluster beside the directory, then moves it into its place in one step."""
-    assert 1 <= count <= VOTERS_MAX
+    assert 1 <= wanted.nodes <= VOTERS_MAX
     parent = directory.absolute().parent
     try:
         parent.mkdir(parents=True, exist_ok=True)
@@ -188,7 +212,7 @@ def _make(directory: Path, count: int, amqp_port: int | None, has_http: bool) ->
     except OSError as error:
         raise CommandError(f"{directory} cannot be made: {error.strerror}", USAGE) from error
     try:
-        _write_cluster(new, count, amqp_port, has_http)
+        _write_cluster(new, wanted)
         # Replaces a directory that is empty, and no other.
         new.rename(directory)
     except OSError as error:
@@ -203,22 +227,28 @@ def _make(directory: Path, count: int, amqp_port: int | None, has_http: bool) ->
         shutil.rmtree(new, ignore_errors=True)
 
 
-def _write_cluster(directory: Path, count: int, amqp_port: int | None, has_http: bool) -> None:
+def _write_cluster(directory: Path, wanted: _Wanted) -> None:
+    count, amqp_port = wanted.nodes, wanted.amqp_port
     names = [NodeId(f"n{number}") for number in range(1, count + 1)]
     taken: dict[int, None] = {}
     amqp = _ports(DEFAULT_AMQP_PORT, count, taken) if amqp_port is None else (
         _exact_ports(amqp_port, count, taken)
     )  # fmt: skip
     admin = _ports(DEFAULT_ADMIN_PORT, count, taken)
-    peer = _ports(PEER_PORT, count, taken)
+    workers = wanted.workers
+    peer = _ports(PEER_PORT, count, taken, workers)
     more: list[dict[str, object]] = [{} for _ in names]
-    if has_http:
+    if workers > 1:
+        for own_keys, port in zip(more, peer, strict=True):
+            own_keys |= {"workers": workers, "peer": {"host": HOST, "port": port}}
+    if wanted.has_http:
         for key, first in (("http", DEFAULT_HTTP_PORT), ("metrics", DEFAULT_METRICS_PORT)):
-            for own_keys, port in zip(more, _ports(first, count, taken), strict=True):
+            each = workers if key == "metrics" else 1
+            for own_keys, port in zip(more, _ports(first, count, taken, each), strict=True):
                 own_keys[key] = {"host": HOST, "port": port}
     peers = {name: join_address(HOST, port) for name, port in zip(names, peer, strict=True)}
     if count > 1:
-        _make_certificates(directory / "certs", names)
+        _make_certificates(directory / "certs", names, workers)
     for index, name in enumerate(names):
         own = directory / name
         own.mkdir()
@@ -251,11 +281,12 @@ def _configuration(
     return heading + yaml.safe_dump(values, sort_keys=False)
 
 
-def _make_certificates(directory: Path, names: list[NodeId]) -> None:
+def _make_certificates(directory: Path, names: list[NodeId], workers: int) -> None:
     try:
         certificates.make_authority(directory)
         for name in names:
-            certificates.make_node_certificate(directory, name, ["localhost", HOST])
+            speaks_for = worker_names(name, workers)
+            certificates.make_node_certificate(directory, name, ["localhost", HOST], speaks_for)
     except certificates.CertificateError as error:
         raise CommandError(str(error)) from error
 
@@ -275,13 +306,17 @@ def is_free(port: int, host: str = HOST) -> bool:
     return True
 
 
-def _ports(first: int, count: int, taken: dict[int, None]) -> list[int]:
-    """The first free ports from `first` on that are not `taken`; takes them."""
+def _ports(first: int, count: int, taken: dict[int, None], workers: int = 1) -> list[int]:
+    """The first free ports from `first` on that are not `taken`; takes them.
+
+    With `workers`, those that the further workers derive from one are free, too, and taken.
+    """
     found: list[int] = []
-    for port in range(first, min(first + PORTS_TRIED_MAX, 65_536)):
-        if port not in taken and is_free(port):
+    for port in range(first, min(first + PORTS_TRIED_MAX, 65_536 - PORT_STEP * (workers - 1))):
+        derived = range(port, port + PORT_STEP * workers, PORT_STEP)
+        if all(each not in taken and is_free(each) for each in derived):
             found.append(port)
-            taken[port] = None
+            taken.update(dict.fromkeys(derived))
         if len(found) == count:
             return found
     raise CommandError(f"no {count} free ports found from {first} on; stop what uses them")

@@ -16,25 +16,21 @@ from typing import Annotated, Final
 
 import typer
 
+from fedq.cli.processes.child import Child, how_it_ended, pause_s
 from fedq.cli.terminal.failure import CommandError, reporting
 from fedq.cli.terminal.options import JsonOption
-from fedq.cli.up.children import Child, how_it_ended
 from fedq.cli.up.plan import (
     NODES_DEFAULT,
     Plan,
-    PlannedNode,
     check_ports,
     locked,
     open_plan,
 )
 from fedq.cli.up.screen import LineScreen, LiveScreen, Screen
 from fedq.cli.up.watch import Event, Picture, Watcher, compare
-from fedq.core.limits import VOTERS_MAX
+from fedq.core.limits import VOTERS_MAX, WORKERS_MAX
 
 _LOOK_S: Final = 0.25
-#: Pause before a node is started again; doubled for each end soon after a start.
-_RESTART_S: Final = 1.0
-_RESTART_MAX_S: Final = 30.0
 _STOP_SIGNALS: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
@@ -55,6 +51,15 @@ def start_cluster(
             metavar="DIR",
             help="Keep data, configuration and ports here for the next time. Default: a "
             "temporary directory that is removed at the end.",
+            show_default=False,
+        ),
+    ] = None,
+    workers: Annotated[
+        int | None,
+        typer.Option(
+            min=1,
+            max=WORKERS_MAX,
+            help="Each node is a host with so many workers. Default: 1, or as --data has it.",
             show_default=False,
         ),
     ] = None,
@@ -82,7 +87,7 @@ def start_cluster(
 ) -> None:
     """Start a cluster on this machine and show what happens to it, until Ctrl-C."""
     with _place(data) as directory:
-        plan = open_plan(directory, nodes, amqp_port, has_http=http)
+        plan = open_plan(directory, nodes, amqp_port, has_http=http, workers=workers)
         with locked(plan.directory):
             check_ports(plan)
             with _screen(plan, json) as screen:
@@ -112,7 +117,12 @@ class LocalCluster:
         self._plan = plan
         self._screen = screen
         self._restart = restart
-        self._children = {node.name: Child(node, self._on_end) for node in plan.nodes}
+        self._children = {
+            str(node.name): Child(
+                node.name, ["--config", str(node.config)], self._on_end, log=node.log
+            )
+            for node in plan.nodes
+        }
         self._picture = Picture()
         self._stop = asyncio.Event()
         self._failure: str | None = None
@@ -175,26 +185,25 @@ class LocalCluster:
                 child.signal(signal.SIGKILL)
         self._stop.set()
 
-    def _on_end(self, node: PlannedNode, code: int) -> None:
-        child = self._children[node.name]
-        text = f"{node.name} {how_it_ended(code)}"
+    def _on_end(self, name: str, code: int) -> None:
+        child = self._children[name]
+        text = f"{name} {how_it_ended(code)}"
         if code > 0:
             text += f": {child.last_words()}"
-        self._show(Event("ended", text, node.name))
+        self._show(Event("ended", text, name))
         if self._stop.is_set():
             return
-        if code > 0 and node.name not in self._proven:
+        if code > 0 and name not in self._proven:
             # What stops a node at its very start will stop it every time.
             self._fail(text)
         elif self._restart:
-            self._restarts[node.name] = asyncio.create_task(self._start_again(child))
+            self._restarts[name] = asyncio.create_task(self._start_again(child))
         elif not any(one.is_running for one in self._children.values()):
             self._fail("all nodes have ended")
 
     async def _start_again(self, child: Child) -> None:
-        pause_s = min(_RESTART_S * 2 ** (child.quick_ends - 1), _RESTART_MAX_S)
-        await asyncio.sleep(pause_s)
-        self._show(Event("restarting", f"starting {child.node.name} again", child.node.name))
+        await asyncio.sleep(pause_s(child.quick_ends))
+        self._show(Event("restarting", f"starting {child.name} again", child.name))
         try:
             await child.start()
         except CommandError as error:

@@ -206,5 +206,5 @@ def _is_whole(plan: Sequence[PlannedNode], picture: Picture) -> bool:
         not picture.fragments_unavailable
         and not picture.fragments_short
         and all((one := picture.nodes.get(node.name)) and one.is_serving for node in plan)
-        and all(picture.members.get(node.name) == "up" for node in plan)
+        and all(picture.members.get(each) == "up" for node in plan for each in node.members)
     )

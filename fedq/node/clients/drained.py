@@ -10,14 +10,17 @@ _TEXT_BYTES_MAX: Final = 220
 
 
 def open_addresses(state: NodeState) -> list[str]:
-    """The AMQP addresses of the other members that are up and take clients, the nearest first."""
+    """The AMQP addresses of the other members that are up and take clients, the nearest first.
+
+    Workers of one host have one: the kernel chooses among them.
+    """
     members = state.map.members
     found: list[NodeId] = [
         node for node, member in members.items()
         if member.up and node != state.me and node not in state.map.drained and member.amqp_address
     ]  # fmt: skip
     found.sort(key=lambda node: (members[node].zone != state.settings.zone, node))
-    return [members[node].amqp_address for node in found]
+    return list(dict.fromkeys(members[node].amqp_address for node in found))
 
 
 def sends_away(state: NodeState) -> bool:

@@ -90,7 +90,7 @@ class ClusterTally:
     def add(self, fragments: Iterable[FragmentId]) -> None:
         """Adds those of some fragments that are still there."""
         known = self._state.map
-        zones, members = len(known.up_zones()), len(members_of(self._state))
+        up, members = len(known.members_up()), len(members_of(self._state))
         for fragment in fragments:
             info = known.fragments.get(fragment)
             if info is None:
@@ -105,7 +105,7 @@ class ClusterTally:
             if info.primary not in hot:
                 self._unavailable += 1
                 self._awaited.add(fragment)
-            elif len(hot) < min(replicas, zones):
+            elif len(hot) < min(replicas, up):
                 self._short += 1
             if len(hot) == 1:
                 (only,) = hot

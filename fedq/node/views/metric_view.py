@@ -76,12 +76,12 @@ class MetricView:
     def fragment_figures(self, fragments: Sequence[FragmentId]) -> list[QueueFigures]:
         """Figures of those among them that it still serves."""
         state, found = self._node.state, []
-        zones = len(state.map.up_zones())
+        up = len(state.map.members_up())
         for identity in fragments:
             primary, info = state.primaries.get(identity), state.map.fragments.get(identity)
             if primary is None or info is None:
                 continue
-            wanted = min(state.map.queues[info.queue].replicas, zones)
+            wanted = min(state.map.queues[info.queue].replicas, up)
             waiting = max(0, primary.fragment.last - primary.replication.commit)
             is_short = len(state.map.hot_copies(info)) < wanted
             found.append(_figures(info.queue, primary.fragment, 0, waiting, is_short))

@@ -8,7 +8,7 @@ import datetime
 import errno
 import socket
 import ssl
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from fedq.shell.config.certificates import CertificateError, check_not_ended, login_name
 from fedq.shell.config.values import (
@@ -21,8 +21,17 @@ from fedq.shell.config.values import (
     join_address,
 )
 
+#: Options of sockets. A port is one process's; or others of the same user that say so, too, may
+#: listen there, and the kernel spreads clients over them. Who holds it for those lets no other one
+#: in, not even while none of them listens.
+ALONE: Final = (socket.SO_REUSEADDR,)
+SHARED: Final = (socket.SO_REUSEADDR, socket.SO_REUSEPORT)
+_HELD: Final = (socket.SO_REUSEPORT,)
 
-def bind(config: NodeConfig, key: str, listener: Listener) -> list[socket.socket]:
+
+def bind(
+    config: NodeConfig, key: str, listener: Listener, options: tuple[int, ...] = ALONE
+) -> list[socket.socket]:
     """A socket for each address of the listener's host, all with one port."""
     bound: list[socket.socket] = []
     port = listener.port
@@ -31,7 +40,7 @@ def bind(config: NodeConfig, key: str, listener: Listener) -> list[socket.socket
             listener.host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
         )
         for family, place in dict.fromkeys((info[0], info[4]) for info in found):
-            bound.append(_bind_one(family, (place[0], port, *place[2:])))
+            bound.append(_bind_one(family, (place[0], port, *place[2:]), options))
             port = bound[0].getsockname()[1]
     except OSError as error:
         if bound and error.errno == errno.EADDRNOTAVAIL:
@@ -60,10 +69,24 @@ def check_free(config: NodeConfig, key: str, listener: Listener) -> None:
         one.close()
 
 
-def _bind_one(family: int, place: tuple[object, ...]) -> socket.socket:
+def hold(config: NodeConfig, key: str, listener: Listener) -> list[socket.socket]:
+    """Sockets that never listen, and keep a port for those that share it.
+
+    Raises `ConfigError` if anybody listens there, or holds it.
+    """
+    check_free(config, key, listener)
+    try:
+        return bind(config, key, listener, _HELD)
+    except ConfigError:
+        # What is left of connections of before, to a node that did not share, is in the way.
+        return bind(config, key, listener, SHARED)
+
+
+def _bind_one(family: int, place: tuple[object, ...], options: tuple[int, ...]) -> socket.socket:
     one = socket.socket(family, socket.SOCK_STREAM)
     try:
-        one.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        for option in options:
+            one.setsockopt(socket.SOL_SOCKET, option, 1)
         if family == socket.AF_INET6:
             one.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
         one.bind(place)

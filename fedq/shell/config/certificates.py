@@ -67,14 +67,18 @@ def make_authority(directory: Path) -> tuple[Path, Path]:
 
 
 def make_node_certificate(
-    directory: Path, node_id: NodeId, hosts: Iterable[str]
+    directory: Path, node_id: NodeId, hosts: Iterable[str], workers: Iterable[NodeId] = ()
 ) -> CertificateFiles:
     """Writes `<node_id>.pem` and `.key`, signed by the authority in the same directory.
 
-    `hosts`: names and addresses under which other nodes and clients reach this one. Raises
-    `CertificateError` when there is no authority, or the node has a certificate already.
+    `hosts`: names and addresses under which others reach this one; `workers`: other
+    nodes of its host that have the same key. Raises `CertificateError` when there is no authority,
+    or the node has a certificate already.
     """
-    names: list[x509.GeneralName] = [x509.UniformResourceIdentifier(identity_uri(node_id))]
+    speaks_for = dict.fromkeys((node_id, *workers))
+    names: list[x509.GeneralName] = [
+        x509.UniformResourceIdentifier(identity_uri(each)) for each in speaks_for
+    ]
     names += [_host_name(host) for host in dict.fromkeys(hosts)]
     uses = [ExtendedKeyUsageOID.SERVER_AUTH, ExtendedKeyUsageOID.CLIENT_AUTH]
     return _issue(directory, node_id, names, uses)

@@ -145,6 +145,14 @@ class _Timing(_Section):
     scrub_every_ms: Annotated[int, Field(ge=100, le=1 << 40)] = _TIMING.scrub_every_ms
 
 
+#: How many workers a host has. (The tags as with passwords, below.)
+_Workers = Annotated[
+    Annotated[int, Field(ge=1, le=limits.WORKERS_MAX), Tag("[count]")]
+    | Annotated[Literal["auto"], Tag("[auto]")],
+    Discriminator(lambda given: "[auto]" if isinstance(given, str) else "[count]"),
+]
+
+
 class _PasswordFile(_Section):
     password_file: _Text
 
@@ -160,6 +168,7 @@ class _Document(_Section):
     node: _Name = "fedq"
     data: _Text = "fedq-data"
     zone: Annotated[str, StringConstraints(max_length=255)] = ""
+    workers: _Workers = 1
     amqp: _Amqp = _Amqp()
     peers: dict[_Name, _Text] = {}
     peer: _PeerListener | None = None
@@ -208,25 +217,25 @@ def _plain(listener: _PlainListener | None) -> Listener | None:
     return None if listener is None else Listener(listener.host, listener.port)
 
 
+def _client_tls(files: _Tls, base: Path) -> ClientTls:
+    return ClientTls(
+        base / files.certificate,
+        base / files.key,
+        None if files.authority is None or files.verify == "none" else base / files.authority,
+        certificate_required=files.fail_if_no_peer_cert is not False,
+        login_from=LoginFrom(files.login_from),
+        allows_expired=files.allow_expired,
+    )
+
+
 def _convert(
     document: _Document, base: Path, file: Path | None, lines: Mapping[str, int]
 ) -> NodeConfig:
-    def tls(files: _Tls | None) -> ClientTls | None:
-        if files is None:
-            return None
-        return ClientTls(
-            base / files.certificate,
-            base / files.key,
-            None if files.authority is None or files.verify == "none" else base / files.authority,
-            certificate_required=files.fail_if_no_peer_cert is not False,
-            login_from=LoginFrom(files.login_from),
-            allows_expired=files.allow_expired,
-        )
-
     def secure(listener: _AmqpListener | None) -> Listener | None:
         if listener is None:
             return None
-        return Listener(listener.host, listener.port, tls(listener.tls))
+        files = None if listener.tls is None else _client_tls(listener.tls, base)
+        return Listener(listener.host, listener.port, files)
 
     given = document.limits
     return NodeConfig(
@@ -249,6 +258,7 @@ def _convert(
             isinstance(word, str) and word != user for user, word in document.users.items()
         ),
         zone=document.zone,
+        workers=None if document.workers == "auto" else document.workers,
         connections_max=given.connections,
         logins_per_address=given.logins_per_address,
         fragment_threshold=given.fragment_threshold,
@@ -403,13 +413,17 @@ def _check_rest(config: NodeConfig) -> None:
 # --- pydantic's errors, said for operators --------------------------------------------------------
 
 
+#: What pydantic puts into the place of an error beside keys.
+_TAGS: Final = ("[key]", "[text]", "[file]", "[count]", "[auto]")
+
+
 def _explained(error: ValidationError, file: Path | None, lines: Mapping[str, int]) -> ConfigError:
     """The first error in the file as one sentence."""
     blank = NodeConfig(NodeId("fedq"), Path(), (), file=file, lines=lines)
     found: list[ConfigError] = []
     for details in error.errors():
         # A key that breaks a rule is reported as (…, key, "[key]").
-        path = tuple(step for step in details["loc"] if step not in ("[key]", "[text]", "[file]"))
+        path = tuple(step for step in details["loc"] if step not in _TAGS)
         found.append(blank.error(key_text(path), _sentence(details, path)))
     return min(found, key=lambda one: one.line)
 
@@ -425,6 +439,8 @@ def _sentence(details: ErrorDetails, path: tuple[str | int, ...]) -> str:
             return "is missing"
         case "string_type":
             return f"must be text, not {_kind(given)}; put it in quotes"
+        case "literal_error" if path == ("workers",):
+            return f"{shown} is not possible: give a number, or `auto` for one on each core"
         case "int_type" | "float_type" | "bool_type":
             return f"must be a number, not {_kind(given)}"
         case "model_type" | "dict_type":

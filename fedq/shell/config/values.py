@@ -142,6 +142,10 @@ class NodeConfig:
     password_files: tuple[Path, ...] = ()
     has_plain_passwords: bool = False
     zone: str = ""
+    #: How many processes share the AMQP ports of this host; None: as many as it has cores.
+    workers: int | None = 1
+    #: It is one of several workers: others listen on its AMQP ports, too.
+    shares_ports: bool = False
     #: At most this many clients; None = as many as the process may open descriptors.
     connections_max: int | None = None
     #: Clients of one address that may be about to log in.

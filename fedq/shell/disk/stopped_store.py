@@ -49,15 +49,33 @@ def held(data: Path) -> Iterator[Path]:
         os.close(lock)
 
 
-def _take(lock: int, data: Path) -> None:
+def process_on(data: Path) -> str | None:
+    """The process that has a data directory open, as far as it says who it is; None: nobody."""
+    try:
+        lock = os.open(data / JOURNAL / _LOCK, os.O_RDONLY)
+    except OSError:
+        return None
+    try:
+        return _owner(lock)
+    finally:
+        os.close(lock)
+
+
+def _owner(lock: int) -> str | None:
+    """The process that holds the lock, "(unknown)" if it does not say so; None: now this one."""
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
-        owner = os.pread(lock, 32, 0).decode("ascii", "replace").strip()
+        return os.pread(lock, 32, 0).decode("ascii", "replace").strip() or "(unknown)"
+    return None
+
+
+def _take(lock: int, data: Path) -> None:
+    owner = _owner(lock)
+    if owner is not None:
         raise StoreError(
-            f"{data} is in use by process {owner or '(unknown)'}: stop that node first; nothing "
-            "was changed"
-        ) from None
+            f"{data} is in use by process {owner}: stop that node first; nothing was changed"
+        )
 
 
 def node_of(data: Path) -> str:

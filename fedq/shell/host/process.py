@@ -19,7 +19,8 @@ from typing import Final
 from fedq.core.limits import RESERVED_DESCRIPTORS
 from fedq.shell.disk.descriptors import SPARES
 
-_CLIENTS_MIN: Final = 16
+#: A node has room for so many clients, whatever the system says.
+CLIENTS_MIN: Final = 16
 #: How often spare descriptors are looked at.
 _SPARES_S: Final = 1.0
 #: New objects until the young ones are looked through, and how often that happens until those that
@@ -35,7 +36,7 @@ def clients_max() -> int:
     if soft != hard:
         resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
         soft = hard
-    return max(soft - RESERVED_DESCRIPTORS, _CLIENTS_MIN)
+    return max(soft - RESERVED_DESCRIPTORS, CLIENTS_MIN)
 
 
 class SpareKeeper:

@@ -110,11 +110,11 @@ def create_fragment(
     number = FragmentId(state.next_fragment)
     state.next_fragment += 1
     queue = state.queues[key]
-    zones = state.open_zones()
-    if primary not in zones:
+    sites = state.open_sites()
+    if primary not in sites:
         # It is drained.
-        primary = choose(fragment_subject(number), zones, [], 1, held)[0]
-    backups = choose(fragment_subject(number), zones, [primary], queue.replicas - 1, held)
+        primary = choose(fragment_subject(number), sites, [], 1, held)[0]
+    backups = choose(fragment_subject(number), sites, [primary], queue.replicas - 1, held)
     if state.cluster_version >= EVEN_PLACEMENT:
         for node in (primary, *backups):
             held[node] = held.get(node, 0) + 1
@@ -140,7 +140,7 @@ def _add(state: MapState, operation: AddFragment) -> Ok | Refused:
     member = state.members.get(operation.node)
     if member is None or not member.up:
         return Refused(PRECONDITION_FAILED, f"node '{operation.node}' is not a member that is up")
-    if operation.node not in state.open_zones():
+    if operation.node not in state.open_sites():
         return Refused(PRECONDITION_FAILED, f"node '{operation.node}' is drained")
     if len(queue.fragments) >= limits.FRAGMENTS_PER_QUEUE_MAX:
         return Refused(

@@ -166,12 +166,12 @@ def _declare_queue(state: MapState, operation: DeclareQueue) -> Ok | Refused:
             )
             or Ok()
         )
-    zones = state.open_zones()
-    if not zones:
+    sites = state.open_sites()
+    if not sites:
         return Refused(RESOURCE_ERROR, f"no node is up to hold queue '{name}' in vhost '{vhost}'")
     arguments = arguments_of(operation.arguments)
     parted = operation.fragments > 1 and arguments.get("x-queue-type") == queue_arguments.STREAM
-    count = operation.fragments if parted else min(operation.fragments, len(zones))
+    count = operation.fragments if parted else min(operation.fragments, len(sites))
     refusal = (
         _refuse_name(state, "queue", key, operation.durable)
         or queue_arguments.refuse_declaration(
@@ -198,8 +198,8 @@ def _declare_queue(state: MapState, operation: DeclareQueue) -> Ok | Refused:
         operation.mode,
     )
     state.changes.append(QueueAdded(key))
-    first = [operation.node] if operation.node in zones else []
-    others = choose(f"queue {vhost}/{name}", zones, first, count - len(first))
+    first = [operation.node] if operation.node in sites else []
+    others = choose(f"queue {vhost}/{name}", sites, first, count - len(first))
     nodes, held = [*first, *others], copies_held(state)
     for number in range(count):
         # A stream has as many as it asks for, also where nodes are fewer.

@@ -104,6 +104,7 @@ def _member_up(state: MapState, operation: MemberUp) -> Ok | Refused:
         return Ok()
     state.members[node] = member
     roster.note_address(state, node, member.peer_address)
+    roster.spread_votes(state, node)
     if behind and not is_known:
         # Before the others begin a session with it: by then they must know what they lead.
         leave_sync(state, node)

@@ -55,7 +55,7 @@ def refuse_drain(state: MapState, node: NodeId) -> Refused | None:
     """Why the node cannot be drained; None: it can."""
     if node not in state.members:
         return _no_member(state, node)
-    left = [other for other in state.up_zones() if other != node and other not in state.drained]
+    left = [other for other in state.members_up() if other != node and other not in state.drained]
     if left:
         return None
     return Refused(

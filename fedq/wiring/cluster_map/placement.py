@@ -1,18 +1,34 @@
-"""Which nodes hold a fragment: spread over zones, then where the least is, then by a hash.
+"""Which nodes hold a fragment: on far hosts and zones, then where the least is, then by a hash.
 
-Inputs: what is placed (a text), the nodes that may hold it with their zones and what each has,
+Inputs: what is placed (a text), the nodes that may hold it with their sites and what each has,
 those that already do. Output: nodes in order of preference. The hash (rendezvous hashing) is fixed
 for ever (BLAKE2b), so every node and every version places alike; a node that comes or goes moves
 only what it held or will hold.
+
+Hosts are zones within zones (docs/adr/0098). A node's host is that of its peer address, so workers
+of one host are known for what they are. Hosts come first: none gets a second copy while another one
+has room. That takes nothing from zones: of those that have none yet, all hosts have none.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
 from hashlib import blake2b
-from typing import Final
+from typing import Final, NamedTuple
 
 from fedq.core.ids import FragmentId, NodeId
 
 NOTHING_HELD: Final[Mapping[NodeId, int]] = {}
+
+
+class Site(NamedTuple):
+    """Where a node is: its zone, and its host in that; "": all of a zone count as one host."""
+
+    zone: str
+    host: str = ""
+
+
+def host_of(peer_address: str) -> str:
+    """The host of "host:port", as nodes are reached there by their peers."""
+    return peer_address.rpartition(":")[0]
 
 
 def weight(subject: str, node: NodeId) -> int:
@@ -27,31 +43,48 @@ def fragment_subject(fragment: FragmentId) -> str:
 
 
 def choose(
-    subject: str, zones: Mapping[NodeId, str], taken: Sequence[NodeId], count: int,
+    subject: str, sites: Mapping[NodeId, Site], taken: Sequence[NodeId], count: int,
     held: Mapping[NodeId, int] = NOTHING_HELD,
 ) -> list[NodeId]:  # fmt: skip
     """Up to `count` further nodes for what the nodes in `taken` already hold.
 
-    `zones` maps each node that may be chosen to its zone; it may also hold those in `taken`, whose
+    `sites` has each node that may be chosen; it may also hold those in `taken`, whose hosts and
     zones are then avoided as long as there are others. `held`: how much each node has already; of
-    several in equally good zones one with the least is chosen.
+    several at equally good sites one with the least is chosen.
     """
-    load: dict[str, int] = {}
+    hosts: dict[Site, int] = {}
+    zones: dict[str, int] = {}
+
+    def take(site: Site) -> None:
+        hosts[site] = hosts.get(site, 0) + 1
+        zones[site.zone] = zones.get(site.zone, 0) + 1
+
+    def merit(node: NodeId) -> tuple[int, int, int, int, NodeId]:
+        site = sites[node]
+        load = hosts.get(site, 0), zones.get(site.zone, 0)
+        return (*load, held.get(node, 0), -left[node], node)
+
     for node in taken:
-        if node in zones:
-            load[zones[node]] = load.get(zones[node], 0) + 1
-    left = {node: weight(subject, node) for node in zones if node not in taken}
+        if node in sites:
+            take(sites[node])
+    left = {node: weight(subject, node) for node in sites if node not in taken}
     chosen: list[NodeId] = []
     while left and len(chosen) < count:
-        best = min(
-            left, key=lambda node: (load.get(zones[node], 0), held.get(node, 0), -left[node], node)
-        )
+        best = min(left, key=merit)
         del left[best]
-        load[zones[best]] = load.get(zones[best], 0) + 1
+        take(sites[best])
         chosen.append(best)
     return chosen
 
 
-def zones_covered(nodes: Iterable[NodeId], zones: Mapping[NodeId, str]) -> int:
-    """How many zones the given nodes lie in."""
-    return len({zones[node] for node in nodes if node in zones})
+class Spread(NamedTuple):
+    """How far apart nodes are; more hosts are better, then more zones."""
+
+    hosts: int
+    zones: int
+
+
+def spread(nodes: Iterable[NodeId], sites: Mapping[NodeId, Site]) -> Spread:
+    """How many hosts and zones the given nodes lie in."""
+    found = {sites[node] for node in nodes if node in sites}
+    return Spread(len(found), len({site.zone for site in found}))

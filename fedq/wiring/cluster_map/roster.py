@@ -6,7 +6,9 @@ changes are appended to the map's. Until the cluster speaks `versions.MEMBERSHIP
 roster, and the configurations say all this. Invariants (docs/adr/0085, 0101):
 
 * at most `limits.VOTERS_MAX` should vote, and one at least; who joins does if there is room, and
-  observes otherwise;
+  observes otherwise; voters are on different hosts first (docs/adr/0098): of three hosts and more
+  each has one that joined, and a host whose first node comes up takes its vote from those that
+  have several;
 * a name belongs to one data directory until its node is forgotten; with what it held alone
   nobody is forgotten, and nobody who is up;
 * an address is one that can be dialled: every node dials it, again at each start;
@@ -16,13 +18,13 @@ roster, and the configurations say all this. Invariants (docs/adr/0085, 0101):
 """
 
 from dataclasses import replace
-from typing import assert_never
+from typing import Final, assert_never
 
 from fedq.core.addresses import is_address
 from fedq.core.errors import NOT_FOUND, PRECONDITION_FAILED, RESOURCE_ERROR, Refused
 from fedq.core.ids import NodeId
 from fedq.core.limits import FORGOTTEN_MAX, NODES_MAX, VOTERS_MAX
-from fedq.core.versions import MEMBERSHIP, VOTERS_REPLACED
+from fedq.core.versions import HOSTS, MEMBERSHIP, VOTERS_REPLACED
 from fedq.wiring.cluster_map.copies import leave_copies, only_copies_of
 from fedq.wiring.cluster_map.operations_members import (
     AdmitNode,
@@ -33,8 +35,12 @@ from fedq.wiring.cluster_map.operations_members import (
     RosterOperation,
 )
 from fedq.wiring.cluster_map.operations_moves import DrainChanged
+from fedq.wiring.cluster_map.placement import host_of
 from fedq.wiring.cluster_map.processes import forget_process
 from fedq.wiring.cluster_map.state import MapState, MemberChanged, Ok, Place, RosterChanged
+
+#: Of so many hosts any one may be lost if each has a voter.
+MANY_HOSTS: Final = 3
 
 
 def apply(state: MapState, operation: RosterOperation) -> Ok | Refused:
@@ -73,6 +79,64 @@ def wanted_voters(state: MapState) -> tuple[NodeId, ...] | None:
 def _has_room(state: MapState) -> bool:
     """Whether one more may vote, of those who do or will once they are up."""
     return sum(place.votes for place in state.roster.values()) < VOTERS_MAX
+
+
+def _voters_by_host(state: MapState) -> dict[str, list[NodeId]]:
+    """The nodes that should vote, by host; hosts where nobody should are there, too."""
+    found: dict[str, list[NodeId]] = {}
+    for node, place in state.roster.items():
+        here = found.setdefault(host_of(place.peer_address), [])
+        if place.votes:
+            here.append(node)
+    return found
+
+
+def _is_crowded(state: MapState, address: str) -> bool:
+    """Whether one more voter there, beside one of the same host, would make the cluster no safer.
+
+    With three hosts, one voter on each outlives any of them. With fewer none does that, and more
+    voters outlive more processes.
+    """
+    if state.cluster_version < HOSTS:
+        return False
+    hosts = _voters_by_host(state)
+    voters = hosts.setdefault(host_of(address), [])
+    return len(hosts) >= MANY_HOSTS and len(voters) > 0
+
+
+def spread_votes(state: MapState, node: NodeId) -> None:
+    """Has a node that comes up vote, if it observes and nobody of its host votes.
+
+    Where a host has several voters that joined, those beyond the first give their votes up: one
+    for this node if there is no room, and all of them once voters are on three hosts.
+    """
+    place = state.roster.get(node)
+    if place is None or state.cluster_version < HOSTS:
+        return
+    hosts = _voters_by_host(state)
+    here = hosts[host_of(place.peer_address)]
+    if here and here != [node]:
+        return
+    spare = [
+        other
+        for voters in sorted(hosts.values(), key=len, reverse=True)
+        for other in voters[:0:-1]
+        if state.roster[other].directory
+    ]
+    if not here:
+        if not _has_room(state):
+            if not spare:
+                return
+            _take_vote(state, spare.pop(0))
+        _let_vote(state, node, place)
+    if sum(bool(voters) for voters in hosts.values()) + (not here) >= MANY_HOSTS:
+        for other in spare:
+            _take_vote(state, other)
+
+
+def _take_vote(state: MapState, node: NodeId) -> None:
+    state.roster[node] = replace(state.roster[node], votes=False)
+    state.changes.append(RosterChanged("roster", node))
 
 
 def take_voters(state: MapState, voters: tuple[NodeId, ...]) -> None:
@@ -127,7 +191,8 @@ def _admit(state: MapState, operation: AdmitNode) -> Ok | Refused:
             return Ok()
         state.roster[node] = replace(known, peer_address=address)
     else:
-        state.roster[node] = Place(address, operation.directory, _has_room(state))
+        votes = _has_room(state) and not _is_crowded(state, address)
+        state.roster[node] = Place(address, operation.directory, votes)
         if state.forgotten.pop(node, None) is not None:
             state.changes.append(RosterChanged("forgotten", node))
     state.changes.append(RosterChanged("roster", node))
@@ -258,13 +323,18 @@ def _raise_version(state: MapState) -> None:
 
 
 def _replace_voter(state: MapState) -> None:
-    """Has an observer that is up vote, if there is room now."""
+    """Has an observer that is up vote, if there is room now; of a host without a voter first."""
     if not _has_room(state):
         return
-    for node, place in state.roster.items():
-        member = state.members.get(node)
-        if not place.votes and member is not None and member.up:
-            _let_vote(state, node, place)
+    hosts = _voters_by_host(state)
+    up = {node: state.roster[node] for node in state.members_up() if node in state.roster}
+    left = {node: place for node, place in up.items() if not place.votes}
+    if state.cluster_version >= HOSTS:
+        alone = {n: place for n, place in left.items() if not hosts[host_of(place.peer_address)]}
+        left = alone or {n: p for n, p in left.items() if not _is_crowded(state, p.peer_address)}
+    for node in state.roster:
+        if node in left:
+            _let_vote(state, node, left[node])
             return
 
 

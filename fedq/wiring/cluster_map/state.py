@@ -12,10 +12,11 @@ from typing import Final, NamedTuple
 from fedq.core import limits
 from fedq.core.errors import RESOURCE_ERROR, Refused
 from fedq.core.ids import FragmentId, Incarnation, MapVersion, NodeId, QueueKey
-from fedq.core.versions import TRACING
+from fedq.core.versions import HOSTS, TRACING
 from fedq.wiring.cluster_map.operations_moves import DrainChanged, MoveChanged
 from fedq.wiring.cluster_map.operations_policies import Policy, PolicyChanged, RefusingNoted
 from fedq.wiring.cluster_map.operations_tracing import Trace, TracingChanged
+from fedq.wiring.cluster_map.placement import Site, host_of
 from fedq.wiring.cluster_map.records import Binding as Binding
 from fedq.wiring.cluster_map.records import Claim as Claim
 from fedq.wiring.cluster_map.records import Exchange as Exchange
@@ -301,14 +302,25 @@ class MapState:
             if self.is_up(node, incarnation)
         }
 
-    def up_zones(self) -> dict[NodeId, str]:
-        """The members that are up, each with its zone."""
-        return {node: member.zone for node, member in self.members.items() if member.up}
+    def sites(self) -> dict[NodeId, Site]:
+        """Where the members are; versions before `HOSTS` know of zones alone."""
+        if self.cluster_version < HOSTS:
+            return {node: Site(member.zone) for node, member in self.members.items()}
+        return {
+            node: Site(member.zone, host_of(member.peer_address))
+            for node, member in self.members.items()
+        }
 
-    def open_zones(self) -> dict[NodeId, str]:
+    def members_up(self) -> list[NodeId]:
+        """The members that are up."""
+        return [node for node, member in self.members.items() if member.up]
+
+    def open_sites(self) -> dict[NodeId, Site]:
         """The members that may get something new: up, not drained; if all are, whoever is up."""
-        zones = self.up_zones()
-        return {node: zone for node, zone in zones.items() if node not in self.drained} or zones
+        sites, up = self.sites(), self.members_up()
+        return {node: sites[node] for node in up if node not in self.drained} or {
+            node: sites[node] for node in up
+        }
 
     def object_count(self) -> int:
         """What counts against `objects_max`."""

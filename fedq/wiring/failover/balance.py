@@ -1,10 +1,11 @@
-"""Moving backups from busy nodes to idle ones, when there is nothing more urgent.
+"""Moving backups off crowded hosts, and from busy nodes to idle ones, if nothing is more urgent.
 
 Input: the leader's view and the map; output: a few `SetCopies`, each of which lets one more node
-join a fragment. Once it is in sync, `fedq.wiring.failover.repairs` drops the copy on the busiest
-node.
+join a fragment. Once it is in sync, `fedq.wiring.failover.repairs` drops the copy without which the
+others are furthest apart, of several the one on the busiest node.
 
-A move makes the difference between two nodes smaller and covers no fewer zones, so moving ends.
+A move has a fragment's copies on more hosts, or makes the difference between two nodes smaller and
+covers no fewer hosts and zones: so moving ends.
 """
 
 from typing import Final
@@ -12,7 +13,7 @@ from typing import Final
 from fedq.core.ids import NodeId
 from fedq.wiring.cluster_map.map import ClusterMap
 from fedq.wiring.cluster_map.operations import Operation, SetCopies
-from fedq.wiring.cluster_map.placement import fragment_subject, weight, zones_covered
+from fedq.wiring.cluster_map.placement import Spread, choose, fragment_subject, spread, weight
 from fedq.wiring.cluster_map.state import FragmentInfo
 from fedq.wiring.failover.repairs import MOVES_IN_FLIGHT_MAX
 from fedq.wiring.failover.view import View
@@ -58,7 +59,9 @@ class Balance:
             return []  # and not otherwise
         if not info.backups or not len(info.copies) == len(self._view.hot(info)) == replicas:
             return []
-        target = _target(self._view, info, self._candidates)
+        target = _further(self._view, info, self._candidates)
+        if target is None:
+            target = _target(self._view, info, self._candidates)
         if target is None:
             return []
         self._in_flight += 1
@@ -66,18 +69,36 @@ class Balance:
         return [SetCopies(info.id, info.epoch, info.primary, backups, in_sync, restart=False)]
 
 
+def _further(view: View, info: FragmentInfo, candidates: list[NodeId]) -> NodeId | None:
+    """Takes a node on another host, if two copies are on one; counts the move in."""
+    sites = view.sites
+    hosts = {sites[node]: None for node in info.copies}
+    if len(hosts) == len(info.copies):
+        return None
+    going = view.surplus(info.primary, info.backups)
+    stay = [node for node in info.copies if node != going]
+    free = {node: sites[node] for node in candidates if sites[node] not in hosts}
+    if not free or len({sites[node] for node in stay}) < len(hosts):
+        return None
+    places = free | {node: sites[node] for node in stay}
+    target = choose(fragment_subject(info.id), places, stay, 1, view.copies)[0]
+    view.copies[target] += 1
+    view.copies[going] -= 1
+    return target
+
+
 def _target(view: View, info: FragmentInfo, candidates: list[NodeId]) -> NodeId | None:
     """Takes the node that should get the copy of the busiest backup; counts the move in."""
     busiest = max(info.backups, key=lambda node: (view.copies[node], node))
     limit = view.copies[busiest] - DIFFERENCE_MIN
-    covered = zones_covered(info.copies, view.zones)
+    covered = spread(info.copies, view.sites)
     stay = [node for node in info.copies if node != busiest]
     fitting = [
         node
         for node in candidates
         if view.copies[node] <= limit
         and node not in info.copies
-        and zones_covered([*stay, node], view.zones) >= covered
+        and _covers(spread([*stay, node], view.sites), covered)
     ]
     if not fitting:
         return None
@@ -86,3 +107,8 @@ def _target(view: View, info: FragmentInfo, candidates: list[NodeId]) -> NodeId 
     view.copies[target] += 1
     view.copies[busiest] -= 1
     return target
+
+
+def _covers(after: Spread, before: Spread) -> bool:
+    """Whether as many hosts are covered as before, and as many zones."""
+    return after.hosts >= before.hosts and after.zones >= before.zones

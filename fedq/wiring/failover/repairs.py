@@ -124,8 +124,8 @@ class Repairs:
         awaited = any(node not in view.up for node in shortage.lost)
         if (awaited or (not shortage.lost and view.some_absent)) and self._wait(shortage):
             return None
-        zones = {node: view.zones[node] for node in (*candidates, *copies)}
-        return choose(fragment_subject(info.id), zones, copies, 1)[0]
+        sites = {node: view.sites[node] for node in (*candidates, *copies)}
+        return choose(fragment_subject(info.id), sites, copies, 1)[0]
 
     def _moving(
         self, info: FragmentInfo, queue: Queue, copies: list[NodeId], candidates: list[NodeId]
@@ -142,8 +142,8 @@ class Repairs:
             # It is led elsewhere first: then the copy that goes is no primary's.
             return None
         elif len(stay) < len(copies):
-            zones = {node: view.zones[node] for node in (*candidates, *stay)}
-            chosen = choose(fragment_subject(info.id), zones, stay, 1) if candidates else []
+            sites = {node: view.sites[node] for node in (*candidates, *stay)}
+            chosen = choose(fragment_subject(info.id), sites, stay, 1) if candidates else []
         else:
             return None
         self._in_flight += len(chosen)

@@ -8,7 +8,7 @@ from collections.abc import Collection, Sequence
 
 from fedq.core.ids import FragmentId, Incarnation, NodeId
 from fedq.wiring.cluster_map.map import ClusterMap
-from fedq.wiring.cluster_map.placement import fragment_subject, weight, zones_covered
+from fedq.wiring.cluster_map.placement import Spread, fragment_subject, spread, weight
 from fedq.wiring.cluster_map.state import FragmentInfo
 
 
@@ -17,7 +17,7 @@ class View:
 
     __slots__ = (
         "_gone", "_named", "copies", "drained", "era_ends", "era_joins", "fragments", "leads",
-        "moves", "some_absent", "unproven", "up", "zones",
+        "moves", "sites", "some_absent", "unproven", "up",
     )  # fmt: skip
 
     def __init__(
@@ -51,7 +51,7 @@ class View:
             for node, member in cluster.members.items()
             if member.up and node not in suspected
         }
-        self.zones = {node: member.zone for node, member in cluster.members.items()}
+        self.sites = cluster.sites()
         #: Whether a member is missing that may come back.
         self.some_absent = len(self.up) < len(cluster.members)
         #: Whether a new era is due: no process of the old one is left.
@@ -130,14 +130,13 @@ class View:
     def surplus(self, primary: NodeId, backups: Sequence[NodeId]) -> NodeId:
         """The backup to let go: of a drained node if there is one.
 
-        Else the one without which the others cover most zones, and whose node is the busiest.
+        Else the one without which the others are furthest apart, and whose node is the busiest.
         """
 
-        def merit(node: NodeId) -> tuple[bool, int, int, str]:
+        def merit(node: NodeId) -> tuple[bool, Spread, int, str]:
             others = [primary, *(backup for backup in backups if backup != node)]
-            return (
-                not self.is_open(node), zones_covered(others, self.zones), self.copies[node], node
-            )  # fmt: skip
+            apart = spread(others, self.sites)
+            return not self.is_open(node), apart, self.copies[node], node
 
         return max(backups, key=merit)
 

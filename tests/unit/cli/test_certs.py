@@ -10,7 +10,7 @@ from fedq.admin.access_answers import AccessAnswers
 from fedq.admin.own_process import OwnProcess
 from fedq.admin.service import AdminService
 from fedq.core.ids import NodeId
-from fedq.shell.config.certificates import check_node_certificate
+from fedq.shell.config.certificates import CertificateError, check_node_certificate
 from fedq.shell.config.values import CertificateFiles
 from fedq.shell.peers.channel import open_channel, server_credentials
 from fedq.shell.turn_times import TurnTimes
@@ -30,6 +30,17 @@ def files(tmp_path: Path) -> CertificateFiles:
 def test_a_node_certificate_proves_the_node(files: CertificateFiles) -> None:
     check_node_certificate(files, NodeId("n1"))
     assert stat.S_IMODE(files.key.stat().st_mode) == 0o600
+
+
+def test_a_host_s_certificate_proves_each_of_its_workers(tmp_path: Path) -> None:
+    place = str(tmp_path)
+    fedq("certs", "init", "--dir", place)
+    value = fedq("certs", "node", "n1", "--workers", "3", "--dir", place, "--json").value
+    own = CertificateFiles(*(Path(value[name]) for name in ("authority", "certificate", "key")))
+    for name in ("n1", "n1.2", "n1.3"):
+        check_node_certificate(own, NodeId(name))
+    with pytest.raises(CertificateError, match=r"not for n1\.4"):
+        check_node_certificate(own, NodeId("n1.4"))
 
 
 def test_what_exists_is_not_overwritten(files: CertificateFiles) -> None:

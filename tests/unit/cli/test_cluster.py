@@ -5,7 +5,7 @@ from dataclasses import replace
 from fedq.core.ids import NodeId, QueueKey
 from fedq.node.records.unserved import Awaited
 from fedq.node.views.alarm_view import AlarmOverview, WaitOverview
-from fedq.node.views.overview_types import MemberState
+from fedq.node.views.overview_types import MemberRole, MemberState
 from tests.unit.admin.served import (
     a_cluster,
     a_connection,
@@ -53,6 +53,35 @@ def test_status_names_what_is_wrong() -> None:
         "! n3 is down: start it again to have all copies back",
         "! n2 has no contact with a majority of the nodes (fenced) and does not serve clients",
     ]
+
+
+def test_a_host_whose_workers_are_all_up_is_one_line_that_unfolds() -> None:
+    cluster = a_cluster(["n1", "n1.2", "n1.3", "n2", "n2.2"])
+    with served(cluster) as servers:
+        at = servers.address("n2")
+        set_member(cluster, "n1.3", role=MemberRole.OBSERVER)
+        folded = fedq("cluster", "status", "--node", at)
+        unfolded = fedq("cluster", "status", "--workers", "--node", at)
+        members = fedq("cluster", "status", "--json", "--node", at).value["members"]
+        set_member(cluster, "n1.2", state=MemberState.DOWN)
+        hurt = fedq("cluster", "status", "--node", at)
+        # Of names alone nobody is taken for a worker.
+        elsewhere = servers.address("n2.2").replace("127.0.0.1", "localhost")
+        set_member(cluster, "n2.2", peer_address=elsewhere)
+        apart = fedq("cluster", "status", "--node", at)
+    assert [row[:7] for row in folded.rows("NODE")[:2]] == [
+        ["n1", "(3", "workers)", "up", "leader", "2", "voters"],
+        ["n2", "(2", "workers)", "up", "follower", "2", "voters"],
+    ]
+    assert folded.out.splitlines()[-1].strip() == "all is well"
+    assert [row[0] for row in unfolded.rows("NODE")[:5]] == ["n1", "n1.2", "n1.3", "n2", "n2.2"]
+    assert [member["host"] for member in members] == ["127.0.0.1"] * 5
+    rows = [row[:3] for row in hurt.rows("NODE")[:4]]
+    assert rows == [
+        ["n1", "up", "leader"], ["n1.2", "down", "voter"], ["n1.3", "up", "follower"],
+        ["n2", "(2", "workers)"],
+    ]  # fmt: skip
+    assert ["n2.2", "up", "follower"] in [row[:3] for row in apart.rows("NODE")]
 
 
 def test_status_as_json_is_one_value() -> None:

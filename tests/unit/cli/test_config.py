@@ -22,6 +22,20 @@ def test_the_example_is_a_right_configuration(tmp_path: Path) -> None:
     )
 
 
+def test_workers_are_told_with_their_ports_and_data(tmp_path: Path) -> None:
+    own = tmp_path / "node.yaml"
+    own.write_text("node: n7\nworkers: 2\npeer: {port: 7001}\nmetrics: {}\n")
+    assert fedq("config", "check", str(own)).out == (
+        f"right: node n7, alone, AMQP on 127.0.0.1:5672, data in {tmp_path / 'fedq-data'}\n"
+        "and worker n7.2: AMQP on the same, peers on 127.0.0.1:7101, metrics on 127.0.0.1:15791, "
+        f"data in {tmp_path / 'fedq-data' / 'workers' / '2'}\n"
+    )
+    own.write_text("node: n7\nworkers: 32\npeer: {port: 65000}\n")
+    done = fedq("node", "--check", "--config", str(own))
+    assert done.exit_code == 2
+    assert done.sentence.startswith(f"{own}:2: workers: ")
+
+
 def test_a_node_checks_its_configuration_and_starts_nothing(tmp_path: Path) -> None:
     own = tmp_path / "node.yaml"
     own.write_text("node: n7\ndata: here\n")

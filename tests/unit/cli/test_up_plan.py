@@ -56,6 +56,30 @@ def test_a_new_cluster_has_a_page_and_metrics_if_it_is_to(tmp_path: Path) -> Non
         open_plan(tmp_path / "other", None, None, has_http=True)
 
 
+def test_nodes_with_workers_have_ports_and_certificates_for_each(tmp_path: Path) -> None:
+    plan = open_plan(tmp_path / "data", 2, None, has_http=True, workers=2)
+    assert [node.members for node in plan.nodes] == [("n1", "n1.2"), ("n2", "n2.2")]
+    places = [place for node in plan.nodes for place in node.places]
+    # AMQP, HTTP and administration of each node; peers and metrics of each worker.
+    assert len(places) == len(set(places)) == 2 * (3 + 2 * 2)
+    assert all(is_free(port) for _, port in places)
+    for node in plan.nodes:
+        config = config_file.load(node.config)
+        assert config.workers == 2
+        assert config.certificates is not None
+        check_node_certificate(config.certificates, NodeId(node.members[1]))
+    assert open_plan(tmp_path / "data", None, None, workers=2) == plan
+    with pytest.raises(CommandError, match="leave --workers out"):
+        open_plan(tmp_path / "data", None, None, workers=3)
+
+
+def test_a_node_that_is_alone_may_have_workers(tmp_path: Path) -> None:
+    (node,) = open_plan(tmp_path / "data", 1, None, workers=2).nodes
+    config = config_file.load(node.config)
+    assert (dict(config.peers), config.certificates, config.workers) == ({}, None, 2)
+    assert config.peer is not None
+
+
 def test_the_next_run_finds_the_same_cluster(tmp_path: Path) -> None:
     first = open_plan(tmp_path / "data", 2, None)
     assert open_plan(tmp_path / "data", None, None) == first

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fedq.cli.up.children import how_it_ended
+from fedq.cli.processes.child import how_it_ended
 from fedq.cli.up.plan import PlannedNode
 from fedq.cli.up.screen import LineScreen
 from fedq.cli.up.watch import Event, NodePicture, Picture, Watcher, compare
@@ -24,7 +24,7 @@ FENCED = NodePicture(False, "looking", 5, 0)
 def planned(name: str, admin: str = "127.0.0.1:1") -> PlannedNode:
     return PlannedNode(
         NodeId(name), f"amqp://{name}", "", admin, Path("node.yaml"), Path("data"),
-        Path("node.log"), (),
+        Path("node.log"), (), (name,),
     )  # fmt: skip
 
 

@@ -1,0 +1,164 @@
+"""`fedq node` with `workers`: processes that share a port, under one supervisor."""
+
+import re
+from pathlib import Path
+
+import psutil  # type: ignore[import-untyped]
+import pytest
+import yaml
+
+from fedq.shell.config.workers import PORT_STEP
+from tests.integration.conftest import Connect
+from tests.integration.harness import Cluster, NodeProcess, eventually, run
+from tests.integration.ports import LOOPBACK, free_ports, is_free
+from tests.integration.stock import PERSISTENT, Address, connect
+from tests.integration.test_cli_up import gone
+from tests.integration.waiting import patient, until
+
+pytestmark = pytest.mark.slow
+
+END_S = patient(30.0)
+LOG_LINE = re.compile(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\.\d{3} (INFO|WARNING) +h(\.\d)? .+")
+#: So many that a worker without any would be a wonder: one in a million runs.
+CONNECTIONS = 40
+QUEUES = 4
+
+
+class Host(Cluster):
+    """A host with workers: one node by its configuration, and what its supervisor has started."""
+
+    def __init__(self, directory: Path, workers: int) -> None:
+        peer = {"host": LOOPBACK, "port": peer_port()}
+        super().__init__(directory, ("h",), more={"workers": workers, "peer": peer})
+        self._count = workers
+
+    @property
+    def node(self) -> NodeProcess:
+        return self.nodes["h"]
+
+    @property
+    def log(self) -> str:
+        path = self.node.directory / "node.log"
+        return path.read_text() if path.exists() else ""
+
+    def start_all(self) -> None:
+        self.node.start()
+        self.wait_ready()
+
+    def wait_ready(self, times: int = 1) -> None:
+        sentence = f"all {self._count} workers are ready"
+        until("all are ready", lambda: self.log.count(sentence) == times, END_S)
+
+    def workers(self) -> dict[str, psutil.Process]:
+        """Its worker processes, by name."""
+        found = {}
+        assert self.node.process is not None
+        for child in psutil.Process(self.node.process.pid).children():
+            line = child.cmdline()
+            number = line[line.index("--worker") + 1].partition("/")[0]
+            found["h" if number == "1" else f"h.{number}"] = child
+        return found
+
+    def stop(self) -> None:
+        """Ends the supervisor at once, and what it has started."""
+        workers = self.workers() if self.node.is_running else {}
+        super().stop()
+        for each in workers.values():
+            if each.is_running():
+                each.kill()
+
+
+def peer_port() -> int:
+    """A port of which those that further workers derive from it are free, too."""
+    while True:
+        (port,) = free_ports(1)
+        if all(is_free(port + step) for step in (PORT_STEP, 2 * PORT_STEP)):
+            return port
+
+
+def test_clients_of_one_port_are_spread_and_a_dead_worker_comes_back(
+    tmp_path: Path, open_connection: Connect
+) -> None:
+    with Host(tmp_path, 3) as host:
+        assert host.ask("cluster", "status", "--wait", "20")["problems"] == []
+        clients = [open_connection(host.node.amqp) for _ in range(CONNECTIONS)]
+        known = host.ask("cluster", "connections")["connections"]
+        assert sorted({one["node"] for one in known}) == ["h", "h.2", "h.3"]
+        for number, client in enumerate(clients):
+            channel = client.channel()
+            channel.confirm_delivery()
+            # Most publish to a queue that another worker serves.
+            channel.queue_declare(f"q{number % QUEUES}", durable=True)
+            channel.basic_publish("", f"q{number % QUEUES}", b"%d" % number, PERSISTENT)
+        primaries = [host.primary_of(f"q{number}") for number in range(QUEUES)]
+        killed = next((node for node in primaries if node != "h"), "h.2")
+        host.workers()[killed].kill()
+        got: set[bytes] = set()
+        eventually("all messages come", lambda: drain(host.node.amqp, got) == CONNECTIONS, 30)
+        until("it is told", lambda: f"worker {killed} was ended by SIGKILL" in host.log, END_S)
+        host.wait_ready(2)
+        assert f"starting worker {killed} again" in host.log
+        assert host.ask("cluster", "status", "--wait", "20")["problems"] == []
+        last = [*host.workers().values()]
+        assert len(last) == 3
+        assert host.terminate("h") == 0
+        assert gone(last)
+    lines = host.log.splitlines()
+    assert [line for line in lines if not LOG_LINE.fullmatch(line)] == []
+    assert lines[-1].endswith("fedq h stopped with all its workers")
+
+
+def drain(address: Address, got: set[bytes]) -> int:
+    """Takes out what the queues have; how many messages have come in all."""
+    with connect(address) as client:
+        channel = client.channel()
+        for number in range(QUEUES):
+            while (body := channel.basic_get(f"q{number}", auto_ack=True)[2]) is not None:
+                got.add(body)
+    return len(got)
+
+
+def test_workers_end_with_a_supervisor_that_is_killed_and_nobody_else_gets_in(
+    tmp_path: Path,
+) -> None:
+    with Host(tmp_path, 2) as host:
+        file = host.node.directory / "other.yaml"
+        values = yaml.safe_load((host.node.directory / "node.yaml").read_text())
+        for key, text in (
+            ("data", "is in use by process"),
+            ("peer", f"{LOOPBACK}:{values['peer']['port']} is in use"),
+            ("amqp", f"amqp.listen[0].port: {host.node.amqp.host}:{host.node.amqp.port} is in use"),
+        ):
+            amqp, peer = free_ports(1)[0], peer_port()
+            other = {
+                "node": "i", "workers": 2, "data": "other-data", "admin": None,
+                "amqp": {"listen": [{"host": LOOPBACK, "port": amqp}]},
+                "peer": {"host": LOOPBACK, "port": peer},
+            }  # fmt: skip
+            file.write_text(yaml.safe_dump(other | {key: values[key]}))
+            done = run("node", "--config", str(file))
+            assert (done.code, done.out) == (2, "")
+            assert text in done.err
+        assert not (host.node.directory / "other-data").exists()
+
+        workers = [*host.workers().values()]
+        host.kill("h")
+        until("the workers have ended, too", lambda: gone(workers), END_S)
+        assert host.log.count(" stopped") == 2
+
+
+def test_a_worker_that_cannot_start_ends_all_with_its_reason(tmp_path: Path) -> None:
+    host = Host(tmp_path, 2)
+    place = host.node.directory / "data" / "workers"
+    place.mkdir(parents=True)
+    (place / "2").write_text("no directory")
+    (place / "7").mkdir()
+    host.node.start()
+    try:
+        assert host.node.process is not None
+        assert host.node.process.wait(END_S) == 2
+    finally:
+        host.stop()
+    assert "cannot be used" in host.log
+    assert "stops with all its workers: worker h.2 ended with exit code 2" in host.log
+    assert "holds what worker h.7 had, which is not started any more" in host.log
