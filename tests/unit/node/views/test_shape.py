@@ -83,7 +83,7 @@ def test_a_move_says_what_it_waits_for() -> None:
     cluster.pass_ms(3_000)
     queue = overview(cluster.node("n2")).queue(KEY)
     assert queue is not None
-    assert queue.fragments[0].target == other
+    assert queue.fragments[0].moves_to == other
     waits = shape(cluster, ONE, "n1").waits
     assert waits[0].startswith("2 transient messages are on its primary alone")
     drain(cluster)
