@@ -22,7 +22,7 @@ from collections.abc import Iterable, Iterator
 from concurrent.futures import ProcessPoolExecutor
 from functools import partial
 
-from tests.sim.run import Result, describe, run_seed
+from tests.sim.run import Result, run_seed
 
 FAILURES_SHOWN_MAX = 10
 
@@ -75,13 +75,8 @@ def _say(text: str) -> None:
 
 
 def _report(result: Result, options: argparse.Namespace) -> None:
-    lite = options.lite
     _say(f"\nseed {result.seed} FAILED after {result.virtual_ms} ms of virtual time")
-    plan = describe(
-        result.seed, lite, options.exceptions, options.copy_all, options.no_streams, options.named,
-        options.moves, options.joins, options.retiring,
-    )  # fmt: skip
-    _say("  " + plan.replace("\n", "\n  "))
+    _say("  " + result.plan.replace("\n", "\n  "))
     for problem in result.problems:
         _say(f"  * {problem}")
     flags = (

@@ -18,8 +18,8 @@ from tests.sim.disk import SECTOR_BYTES, Disk, Start
 from tests.sim.last_words import LastWords
 from tests.sim.net import Net
 from tests.sim.node_host import Factory, Host, Machine
+from tests.sim.plan import Plan
 from tests.sim.raft import Raft
-from tests.sim.swarm import Plan
 from tests.sim.world import MS, World
 
 

@@ -16,7 +16,7 @@ from tests.sim.checkers import Ledger
 from tests.sim.disk import EMPTY, DirectoryCopy
 from tests.sim.net import Net
 from tests.sim.node_host import Host
-from tests.sim.swarm import FaultPlan
+from tests.sim.plan import FaultPlan
 from tests.sim.world import MS, SECOND, World, between
 
 #: A process that is paused for so long may be taken for dead.

@@ -25,20 +25,11 @@ from tests.sim.joiners import Joiner
 from tests.sim.movers import Mover
 from tests.sim.named_publishing import NamedParty
 from tests.sim.party import Party
+from tests.sim.plan import Plan
 from tests.sim.rotting import messages_lost, rot_some, unreadable
 from tests.sim.stream_party import StreamParty
 from tests.sim.subscribers import Churn, Subscriber
-from tests.sim.swarm import (
-    Plan,
-    draw,
-    draw_exceptions,
-    draw_joins,
-    draw_moves,
-    draw_named,
-    draw_repeated,
-    draw_retiring,
-    draw_stops,
-)
+from tests.sim.swarm import plan_of
 from tests.sim.topology import Topology
 from tests.sim.tracing import Operator
 from tests.sim.world import MS, SECOND, Trace, World, between
@@ -60,6 +51,8 @@ class Result:
     """The verdict on a seed."""
 
     seed: int
+    #: What the run was made of, in a few lines.
+    plan: str
     problems: tuple[str, ...]
     digest: str
     #: For the curious: what the run did.
@@ -449,19 +442,10 @@ def run_seed(
     that join; `retiring`: with fragments that come and go. `traced`: while an operator traces
     everything.
     """
-    plan = draw_exceptions(seed) if exceptions else draw(seed, lite, copy_all, no_streams)
-    if repeated:
-        plan = draw_repeated(seed)
-    elif stops:
-        plan = draw_stops(seed)
-    elif named:
-        plan = draw_named(seed, lite)
-    elif moves:
-        plan = draw_moves(seed, lite)
-    elif joins:
-        plan = draw_joins(seed, lite)
-    elif retiring:
-        plan = draw_retiring(seed, lite)
+    plan = plan_of(
+        seed, lite=lite, exceptions=exceptions, repeated=repeated, stops=stops, copy_all=copy_all,
+        no_streams=no_streams, named=named, moves=moves, joins=joins, retiring=retiring,
+    )  # fmt: skip
     trace = Trace(echo=echo, digest=digest)
     run = Run(plan, trace, traced)
     try:
@@ -473,6 +457,7 @@ def run_seed(
             run.ledger.broken(f"{host.name} stopped itself: {host.fatal}")
     return Result(
         seed=seed,
+        plan=plan.describe(),
         problems=tuple(run.ledger.problems),
         digest=trace.digest(),
         messages=run.numbers.last,
@@ -480,24 +465,6 @@ def run_seed(
         virtual_ms=run.world.now_us // MS,
         events=run.world.events,
     )
-
-
-def describe(
-    seed: int, lite: bool, exceptions: bool = False, copy_all: bool = False,
-    no_streams: bool = False, named: bool = False, moves: bool = False,
-    joins: bool = False, retiring: bool = False,
-) -> str:  # fmt: skip
-    """What a seed's run is made of."""
-    if named:
-        return draw_named(seed, lite).describe()
-    if moves:
-        return draw_moves(seed, lite).describe()
-    if joins:
-        return draw_joins(seed, lite).describe()
-    if retiring:
-        return draw_retiring(seed, lite).describe()
-    plan = draw_exceptions(seed) if exceptions else draw(seed, lite, copy_all, no_streams)
-    return plan.describe()
 
 
 run_lite = partial(run_seed, lite=True)

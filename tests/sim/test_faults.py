@@ -9,8 +9,9 @@ from tests.sim.checkers import Ledger
 from tests.sim.faults import Faults
 from tests.sim.net import NetOptions
 from tests.sim.node_host import Host
+from tests.sim.plan import FaultPlan
 from tests.sim.run import Run
-from tests.sim.swarm import FaultPlan, draw, draw_stops
+from tests.sim.swarm import draw, draw_stops
 from tests.sim.test_world import Small
 from tests.sim.world import MS, SECOND, Trace
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.sim.run import Result, Run, describe, run_lite, run_seed
+from tests.sim.run import Result, Run, run_lite, run_seed
 from tests.sim.swarm import draw_joins
 from tests.sim.world import Trace
 from tests.unit.node.uncompiled import only_uncompiled
@@ -49,12 +49,7 @@ def check(result: Result, option: str = "") -> None:
     assert not result.problems, "\n".join(
         (
             *result.problems,
-            describe(
-                result.seed,
-                option == "--lite",
-                copy_all=option == "--copy-all",
-                no_streams=option == "--no-streams",
-            ),
+            result.plan,
             f"repeat with: python -m tests.sim --seed {result.seed} {option} --trace",
         )
     )
