@@ -23,6 +23,7 @@ from fedq.cli.cluster import (
     user,
     vhost,
 )
+from fedq.cli.messages import consume, publish
 from fedq.cli.node import certs, config, node, store
 from fedq.cli.pipeline import pipeline
 from fedq.cli.terminal.options import JsonOption
@@ -41,6 +42,8 @@ app = typer.Typer(
 app.command("up")(up.start_cluster)
 app.command("node")(node.run_node)
 app.command("bench")(bench.load_broker)
+app.command("publish")(publish.publish_messages)
+app.command("consume")(consume.consume_messages)
 app.add_typer(cluster.app, name="cluster")
 app.add_typer(queue.app, name="queue")
 app.add_typer(topology.exchanges, name="exchange")
