@@ -23,7 +23,8 @@ from fedq.cli.cluster import (
     user,
     vhost,
 )
-from fedq.cli.messages import consume, publish
+from fedq.cli.doctor import doctor
+from fedq.cli.messages import consume, publish, tail
 from fedq.cli.node import certs, config, node, store
 from fedq.cli.pipeline import pipeline
 from fedq.cli.terminal.options import JsonOption
@@ -41,9 +42,11 @@ app = typer.Typer(
 )
 app.command("up")(up.start_cluster)
 app.command("node")(node.run_node)
+app.command("doctor")(doctor.examine)
 app.command("bench")(bench.load_broker)
 app.command("publish")(publish.publish_messages)
 app.command("consume")(consume.consume_messages)
+app.command("tail")(tail.tail_queue)
 app.add_typer(cluster.app, name="cluster")
 app.add_typer(queue.app, name="queue")
 app.add_typer(topology.exchanges, name="exchange")

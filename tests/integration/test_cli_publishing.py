@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -43,12 +44,17 @@ def run(address: Address, command: str, *arguments: str) -> Outcome:
     return fedq(command, *arguments, "--url", address.url)
 
 
-def begin(address: Address, command: str, *arguments: str) -> "subprocess.Popen[bytes]":
-    """The command as a process that a test can talk to."""
-    return subprocess.Popen(
+@contextmanager
+def begin(address: Address, command: str, *arguments: str) -> Iterator["subprocess.Popen[bytes]"]:
+    """The command as a process that a test can talk to; it ends with the block."""
+    with subprocess.Popen(
         [sys.executable, "-m", "fedq", command, *arguments, "--url", address.url],
         stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment(),
-    )  # fmt: skip
+    ) as process:  # fmt: skip
+        try:
+            yield process
+        finally:
+            process.kill()
 
 
 def declare(address: Address, name: str, count: int = 0, **arguments: object) -> None:
@@ -111,29 +117,28 @@ def test_each_line_of_a_file_is_a_message(address: Address, tmp_path: Path) -> N
 
 def test_lines_are_published_as_they_come(address: Address) -> None:
     declare(address, "in")
-    process = begin(address, "publish", "in", "--lines", "--json")
-    assert process.stdin is not None
-    process.stdin.write(b"first\nbegun")
-    process.stdin.flush()
-    until("the first line is there", lambda: depth(address, "in") == 1, END_S)
-    out, err = process.communicate(b" and ended\n", timeout=END_S)
-    assert (process.returncode, err) == (0, b"")
-    assert json.loads(out)["confirmed"] == 2
-    assert bodies(address, "in") == [b"first", b"begun and ended"]
+    with begin(address, "publish", "in", "--lines", "--json") as process:
+        assert process.stdin is not None
+        process.stdin.write(b"first\nbegun")
+        process.stdin.flush()
+        until("the first line is there", lambda: depth(address, "in") == 1, END_S)
+        out, err = process.communicate(b" and ended\n", timeout=END_S)
+        assert (process.returncode, err) == (0, b"")
+        assert json.loads(out)["confirmed"] == 2
+        assert bodies(address, "in") == [b"first", b"begun and ended"]
 
 
 def test_ctrl_c_ends_a_pipe_and_tells_what_is_safe(address: Address) -> None:
     declare(address, "in")
-    process = begin(address, "publish", "in", "--lines")
-    assert process.stdin is not None
-    process.stdin.write(b"first\nbegun")
-    process.stdin.flush()
-    until("the first line is there", lambda: depth(address, "in") == 1, END_S)
-    process.send_signal(signal.SIGINT)
-    assert process.wait(END_S) == 130
-    assert process.stderr is not None
-    assert b"ended: 1 messages are confirmed, of 0 nothing is known" in process.stderr.read()
-    process.communicate(timeout=END_S)
+    with begin(address, "publish", "in", "--lines") as process:
+        assert process.stdin is not None
+        process.stdin.write(b"first\nbegun")
+        process.stdin.flush()
+        until("the first line is there", lambda: depth(address, "in") == 1, END_S)
+        process.send_signal(signal.SIGINT)
+        assert process.wait(END_S) == 130
+        assert process.stderr is not None
+        assert b"ended: 1 messages are confirmed, of 0 nothing is known" in process.stderr.read()
 
 
 def test_a_large_body_comes_out_as_it_went_in(address: Address, tmp_path: Path) -> None:
@@ -141,10 +146,10 @@ def test_a_large_body_comes_out_as_it_went_in(address: Address, tmp_path: Path) 
     file = tmp_path / "body"
     file.write_bytes(os.urandom(3_000_000))
     assert run(address, "publish", "in", "--file", str(file)).exit_code == 0
-    process = begin(address, "consume", "in", "--count", "1", "--raw")
-    out, _ = process.communicate(timeout=END_S)
-    assert process.returncode == 0
-    assert out == file.read_bytes()
+    with begin(address, "consume", "in", "--count", "1", "--raw") as process:
+        out, _ = process.communicate(timeout=END_S)
+        assert process.returncode == 0
+        assert out == file.read_bytes()
 
 
 def test_what_reaches_no_queue_is_exit_code_6(address: Address) -> None:
@@ -235,44 +240,41 @@ def test_without_acknowledgements_all_that_came_is_written(address: Address) -> 
 
 def test_ctrl_c_puts_back_what_was_not_written(address: Address) -> None:
     declare(address, "out", 3)
-    process = begin(address, "consume", "out")
-    assert process.stdout is not None
-    assert [process.stdout.readline() for _ in range(3)] == [b"0\n", b"1\n", b"2\n"]
-    until("all are acknowledged", lambda: depth(address, "out") == 0, END_S)
-    process.send_signal(signal.SIGINT)
-    out, err = process.communicate(timeout=END_S)
-    assert (process.returncode, out, err) == (130, b"", b"")
-    assert bodies(address, "out") == []
+    with begin(address, "consume", "out") as process:
+        assert process.stdout is not None
+        assert [process.stdout.readline() for _ in range(3)] == [b"0\n", b"1\n", b"2\n"]
+        until("all are acknowledged", lambda: depth(address, "out") == 0, END_S)
+        process.send_signal(signal.SIGINT)
+        out, err = process.communicate(timeout=END_S)
+        assert (process.returncode, out, err) == (130, b"", b"")
+        assert bodies(address, "out") == []
 
 
 def test_a_reader_that_goes_away_costs_nothing(address: Address) -> None:
     declare(address, "out")
     big = "x" * 100_000
     assert run(address, "publish", "out", big, "--count", "20").exit_code == 0
-    process = begin(address, "consume", "out", "--prefetch", "5")
-    assert process.stdout is not None
-    process.stdout.read(10)
-    process.stdout.close()
-    assert process.wait(END_S) == 1
-    assert process.stderr is not None
-    assert process.stderr.read() == b""
-    process.stderr.close()
-    assert process.stdin is not None
-    process.stdin.close()
-    until("the rest is back", lambda: depth(address, "out") >= 10, END_S)
+    with begin(address, "consume", "out", "--prefetch", "5") as process:
+        assert process.stdout is not None
+        process.stdout.read(10)
+        process.stdout.close()
+        assert process.wait(END_S) == 1
+        assert process.stderr is not None
+        assert process.stderr.read() == b""
+        until("the rest is back", lambda: depth(address, "out") >= 10, END_S)
 
 
 def test_a_queue_that_goes_away_ends_its_consumer(address: Address) -> None:
     declare(address, "out", 1)
-    process = begin(address, "consume", "out")
-    assert process.stdout is not None
-    assert process.stdout.readline() == b"0\n"
-    connection = connect(address)
-    connection.channel().queue_delete("out")
-    connection.close()
-    _, err = process.communicate(timeout=END_S)
-    assert process.returncode == 1
-    assert b"the broker cancelled the consumer" in err
+    with begin(address, "consume", "out") as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == b"0\n"
+        connection = connect(address)
+        connection.channel().queue_delete("out")
+        connection.close()
+        _, err = process.communicate(timeout=END_S)
+        assert process.returncode == 1
+        assert b"the broker cancelled the consumer" in err
 
 
 def test_a_stream_is_read_from_its_start(address: Address) -> None:

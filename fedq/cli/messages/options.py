@@ -119,3 +119,27 @@ JsonLinesOption = Annotated[
     bool,
     typer.Option("--json", help="Write a JSON line for each message, with its properties."),
 ]
+
+# --- tail -----------------------------------------------------------------------------------------
+
+BeginOption = Annotated[
+    str,
+    typer.Option(
+        "--from",
+        metavar="PLACE",
+        help="Of a stream: next, first, last, an offset, or an age such as 10m.",
+    ),
+]
+FirehoseOption = Annotated[
+    bool,
+    typer.Option(
+        "--firehose", help="Show what is published to a queue; the firehose has to be on."
+    ),
+]
+TailCountOption = Annotated[
+    int | None,
+    typer.Option("--count", min=1, help="End after so many.", show_default=False),
+]
+BodyBytesOption = Annotated[
+    int, typer.Option("--body-bytes", min=0, max=BODY_BYTES_MAX, help="Show so much of each body.")
+]

@@ -25,6 +25,11 @@ class Output:
         self._left = bytes_max
         self.bytes = 0
 
+    @property
+    def is_full(self) -> bool:
+        """Never: how many are wanted is the taker's business."""
+        return False
+
     def take(self, message: Message) -> bool:
         """Writes a message; False: the bodies would be more than was asked for."""
         if self._left is not None:

@@ -35,6 +35,10 @@ class Settle(StrEnum):
 class Sink(Protocol):
     """Where messages go."""
 
+    @property
+    def is_full(self) -> bool:
+        """There are enough."""
+
     def take(self, message: Message) -> bool:
         """Hands on a message; False: it does not fit any more, and is left where it was."""
 
@@ -94,7 +98,7 @@ class Taker:
 
     @property
     def _has_enough(self) -> bool:
-        return self._is_full or self.taken == self._wish.count
+        return self._is_full or self._sink.is_full or self.taken == self._wish.count
 
     def _begin(self) -> None:
         wish, no_ack = self._wish, self._wish.settle is Settle.NONE

@@ -27,10 +27,16 @@ def memory_default(root: Path = Path("/")) -> int:
 
     `root`: where the system's directories are, for tests.
     """
-    known = [size for size in (_machine_bytes(root), _group_bytes(root)) if size]
+    known = memory_there(root)
     if not known:
         return NODE_MEMORY_BYTES_MAX
-    return max(min(known) * MEMORY_SHARE_PERCENT // 100, MIB)
+    return max(known * MEMORY_SHARE_PERCENT // 100, MIB)
+
+
+def memory_there(root: Path = Path("/")) -> int:
+    """What this process may have at all: the machine's memory, or its group's bound; 0: unknown."""
+    known = [size for size in (_machine_bytes(root), _group_bytes(root)) if size]
+    return min(known, default=0)
 
 
 def _machine_bytes(root: Path) -> int:
