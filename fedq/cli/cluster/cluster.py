@@ -8,7 +8,13 @@ import typer
 
 from fedq.cli.asking.asker import asking
 from fedq.cli.asking.endpoint import Endpoint, asking_a_node
-from fedq.cli.asking.forms import Form, connection_form, member_form, status_form
+from fedq.cli.asking.forms import (
+    Form,
+    connection_form,
+    member_form,
+    member_state,
+    status_form,
+)
 from fedq.cli.cluster import moving
 from fedq.cli.terminal.failure import UNREACHABLE, UNWELL, USAGE, CommandError, reporting
 from fedq.cli.terminal.options import JsonOption
@@ -102,8 +108,8 @@ def _show_status(form: Form, is_json: bool) -> None:
     )
     rows = [
         (
-            member["node"], _state(member), _figure(member, "raft_role"), word(member["role"]),
-            member["amqp_address"], member["peer_address"],
+            member["node"], word(member_state(member)), _figure(member, "raft_role"),
+            word(member["role"]), member["amqp_address"], member["peer_address"],
         )
         for member in form["members"]
     ]  # fmt: skip
@@ -208,7 +214,7 @@ def _member_row(member: Form) -> list[Cell]:
     figures: Form | None = member["figures"]
     return [
         member["node"],
-        _state(member),
+        word(member_state(member)),
         _figure(member, "raft_role"),
         None if figures is None else duration(figures["uptime_ms"]),
         None if figures is None else figures["connections"],
@@ -236,16 +242,6 @@ def _wide_row(member: Form) -> list[Cell]:
 def _longest_turn(figures: Form) -> Cell:
     turns: Form | None = figures["turns"]
     return None if turns is None else f"{turns['longest_us'] / 1_000:.1f} ms"
-
-
-def _state(member: Form) -> Cell:
-    """Up, down, or the more precise word for a member that is up and does not serve."""
-    figures: Form | None = member["figures"]
-    if member["state"] != "up":
-        return word(member["state"])
-    if figures is None:
-        return word("silent")
-    return word("up" if figures["lease"] == "held" else "fenced")
 
 
 def _figure(member: Form, name: str) -> Cell:

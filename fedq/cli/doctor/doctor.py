@@ -17,7 +17,7 @@ from fedq.cli.doctor import files, machine, network
 from fedq.cli.doctor.findings import Finding, State, error, ok
 from fedq.cli.terminal.failure import FAILED, USAGE, CommandError, reporting
 from fedq.cli.terminal.options import JsonOption
-from fedq.cli.terminal.screen import console, print_json, table
+from fedq.cli.terminal.screen import Cell, console, print_json, table
 from fedq.core.addresses import split_address
 from fedq.shell.config.values import NodeConfig
 
@@ -86,11 +86,11 @@ def _findings(config: NodeConfig, member: str | None) -> Iterator[Finding]:
 
 
 def _show(findings: list[Finding], counts: dict[State, int]) -> None:
-    rows = []
+    rows: list[tuple[Cell, ...]] = []
     for each in findings:
         rows.append((each.check, Text(each.state, style=_STYLES[each.state]), each.text))
         if each.what_to_do:
-            rows.append(("", "", Text(f"-> {each.what_to_do}")))
+            rows.append(("", "", f"-> {each.what_to_do}"))
     screen = console()
     screen.print(table(("CHECK", "STATE", "FOUND"), rows))
     screen.print(f"{counts[State.ERROR]} errors, {counts[State.WARNING]} warnings")

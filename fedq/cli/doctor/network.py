@@ -15,7 +15,7 @@ from fedq.cli.doctor.findings import Finding, error, ok, warning
 from fedq.cli.terminal.failure import CommandError
 from fedq.core.addresses import split_address
 from fedq.shell.clients.listeners import check_free
-from fedq.shell.config.certificates import identity_uri
+from fedq.shell.config.certificates import IDENTITY_PREFIX
 from fedq.shell.config.values import (
     CertificateFiles,
     ConfigError,
@@ -142,9 +142,8 @@ def _identities(data: bytes) -> list[str]:
         uris = found.get_extension_for_class(x509.SubjectAlternativeName).value
     except (ValueError, x509.ExtensionNotFound):
         return []
-    prefix = identity_uri("")
     given: list[str] = uris.get_values_for_type(x509.UniformResourceIdentifier)
-    return [uri.removeprefix(prefix) for uri in given if uri.startswith(prefix)]
+    return [uri.removeprefix(IDENTITY_PREFIX) for uri in given if uri.startswith(IDENTITY_PREFIX)]
 
 
 def clocks(config: NodeConfig, member: str) -> Iterator[Finding]:

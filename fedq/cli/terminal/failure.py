@@ -15,7 +15,7 @@ Anything else that escapes from a command is a bug of fedq and shows its traceba
 """
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Final, ParamSpec
 
 import typer
@@ -44,6 +44,12 @@ MEANINGS: Final = {
     BLOCKED: "the broker takes no messages at present (connection.blocked)",
     INTERRUPTED: "ended by Ctrl-C or SIGTERM before it was done",
 }
+
+
+def exit_codes(codes: Iterable[int]) -> str:
+    """A line for a help text: what these codes mean."""
+    return "Exit codes: " + "; ".join(f"{code} {MEANINGS[code]}" for code in codes) + "."
+
 
 P = ParamSpec("P")
 

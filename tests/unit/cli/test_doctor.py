@@ -1,6 +1,7 @@
 """`fedq doctor`: what it says of configurations, machines and peers; that it changes nothing."""
 
 import json
+import resource
 import socket
 import ssl
 import threading
@@ -285,10 +286,10 @@ def test_a_clock_that_nobody_sets_is_a_warning(
 
 
 def test_too_few_descriptors_are_a_warning(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(machine.resource, "getrlimit", lambda which: (1_024, 1_024))
+    monkeypatch.setattr(resource, "getrlimit", lambda which: (1_024, 1_024))
     (one,) = machine.open_files(loaded(tmp_path))
     assert one.state is State.WARNING
-    monkeypatch.setattr(machine.resource, "getrlimit", lambda which: (1 << 20, 1 << 20))
+    monkeypatch.setattr(resource, "getrlimit", lambda which: (1 << 20, 1 << 20))
     (one,) = machine.open_files(loaded(tmp_path, limits={"connections": 2_000_000}))
     assert "limits.connections says 2000000" in one.text
 
