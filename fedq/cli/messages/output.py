@@ -16,19 +16,31 @@ Shown = Callable[[Message], bytes]
 END: Final = b"\n"
 
 
-class Output:
-    """Stdout; what is flushed there has left this process."""
+class Stdout:
+    """Standard output; what is flushed there has left this process."""
+
+    @property
+    def is_full(self) -> bool:
+        """Never: how many are wanted is the taker's business."""
+        return False
+
+    def write(self, data: bytes) -> None:
+        """Writes bytes."""
+        sys.stdout.buffer.write(data)
+
+    def flush(self) -> None:
+        """Has everything leave this process."""
+        sys.stdout.buffer.flush()
+
+
+class Output(Stdout):
+    """Messages on stdout, up to so many bytes."""
 
     def __init__(self, shown: Shown, bytes_max: int | None = None) -> None:
         """`shown`: how a message is written; `bytes_max`: of all bodies together."""
         self._shown = shown
         self._left = bytes_max
         self.bytes = 0
-
-    @property
-    def is_full(self) -> bool:
-        """Never: how many are wanted is the taker's business."""
-        return False
 
     def take(self, message: Message) -> bool:
         """Writes a message; False: the bodies would be more than was asked for."""
@@ -43,12 +55,8 @@ class Output:
                 FAILED,
             )
         self.bytes += message.size
-        sys.stdout.buffer.write(self._shown(message))
+        self.write(self._shown(message))
         return True
-
-    def flush(self) -> None:
-        """Has everything leave this process."""
-        sys.stdout.buffer.flush()
 
 
 def body_line(message: Message) -> bytes:

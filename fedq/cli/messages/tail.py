@@ -7,6 +7,7 @@ by AMQP takes, if only for a moment; what is published to it is seen in the fire
 
 import time
 from collections.abc import Callable
+from functools import partial
 from typing import Any, Final
 
 import typer
@@ -27,7 +28,7 @@ from fedq.cli.messages.options import (
     JsonLinesOption,
     TailCountOption,
 )
-from fedq.cli.messages.output import Output, json_line
+from fedq.cli.messages.output import Stdout, json_line
 from fedq.cli.messages.taking import Settle, Taker, Wish
 from fedq.cli.terminal.failure import FAILED, CommandError, reporting
 from fedq.cli.terminal.options import QueueArgument
@@ -39,6 +40,7 @@ _FIREHOSE: Final = "amq.rabbitmq.trace"
 _WAITING_MAX: Final = 10_000
 
 Form = dict[str, Any]
+Told = Callable[[Message], Form | None]
 
 
 @reporting
@@ -63,15 +65,16 @@ def tail_queue(
     with Stop() as stop, Dialogue(url, ca, CONNECT_S, stop) as dialogue:
         dialogue.keep_of_bodies(body_bytes)
         if firehose:
-            sink: _Followed = _OfFirehose(queue, shown, body_bytes, count)
+            told: Told = partial(_of_firehose, queue, body_bytes)
             wish = Wish(_listen(dialogue), Settle.NONE, 0, idle_s=timeout)
             if not json:
                 typer.echo("nothing comes unless the firehose of this vhost is on", err=True)
         else:
-            sink = _OfStream(queue, shown, body_bytes, count)
+            told = partial(_of_stream, queue, body_bytes)
             # One at a time: if this is no stream after all, one message is put back, and no more.
             place: FieldTable = {_OFFSET: int(begin) if begin.isdigit() else begin}
             wish = Wish(queue, Settle.ACK, 1, idle_s=timeout, arguments=place)
+        sink = _Followed(told, shown, count)
         try:
             run_to_its_end(Taker(dialogue, wish, sink, stop))
         except CommandError as error:
@@ -82,16 +85,13 @@ def tail_queue(
             raise CommandError(f"{sink.shown} of {count} messages came", FAILED)
 
 
-class _Followed(Output):
+class _Followed(Stdout):
     """Messages that are shown, and how many were."""
 
-    def __init__(
-        self, queue: str, shown: Callable[[Form], bytes], body_bytes: int, count: int | None
-    ) -> None:
-        super().__init__(self._bytes)
-        self._queue = queue
-        self._form = shown
-        self._body_bytes = body_bytes
+    def __init__(self, told: Told, shown: Callable[[Form], bytes], count: int | None) -> None:
+        """`told`: what is to be shown of a message; None: it is not one of the queue's."""
+        self._told = told
+        self._line = shown
         self._count = count
         self.shown = 0
 
@@ -102,59 +102,38 @@ class _Followed(Output):
 
     def take(self, message: Message) -> bool:
         """Shows a message, if it is one of the queue's."""
-        if self._is_wanted(message) and not self.is_full:
-            super().take(message)
+        form = None if self.is_full else self._told(message)
+        if form is not None:
+            form = {"ms": int(time.time() * 1_000), **form}
+            self.write(self._line(form | {"body_cut": message.size > len(message.body)}))
             self.shown += 1
         return True
 
-    def _is_wanted(self, message: Message) -> bool:
-        raise NotImplementedError
 
-    def _said(self, message: Message) -> Form:
-        raise NotImplementedError
-
-    def _bytes(self, message: Message) -> bytes:
-        form = {"ms": int(time.time() * 1_000)} | self._said(message)
-        return self._form(form | {"body_cut": message.size > len(message.body)})
+def _of_stream(queue: str, body_bytes: int, message: Message) -> Form:
+    offset = plain(_headers(message).get(_OFFSET))
+    if offset is None:
+        raise _no_stream(queue)
+    return {"offset": offset} | message_form(message, body_bytes)
 
 
-class _OfStream(_Followed):
-    """Messages of a stream."""
-
-    def _is_wanted(self, message: Message) -> bool:
-        if _offset_of(message) is None:
-            raise _no_stream(self._queue)
-        return True
-
-    def _said(self, message: Message) -> Form:
-        return {"offset": _offset_of(message)} | message_form(message, self._body_bytes)
-
-
-class _OfFirehose(_Followed):
-    """Messages that were published to a queue, as the firehose tells of them."""
-
-    def _is_wanted(self, message: Message) -> bool:
-        queues = _headers(message).get("routed_queues")
-        return isinstance(queues, list) and self._queue in queues
-
-    def _said(self, message: Message) -> Form:
-        headers, form = _headers(message), message_form(message, self._body_bytes)
-        keys = headers.get("routing_keys")
-        return form | {
-            "offset": None,
-            "exchange": plain(headers.get("exchange_name")),
-            "routing_key": plain(keys[0]) if isinstance(keys, list) and keys else "",
-            "properties": plain(headers.get("properties")),
-        }
+def _of_firehose(queue: str, body_bytes: int, message: Message) -> Form | None:
+    """What the firehose tells of a message that was published to the queue."""
+    headers = _headers(message)
+    queues, keys = headers.get("routed_queues"), headers.get("routing_keys")
+    if not isinstance(queues, list) or queue not in queues:
+        return None
+    return message_form(message, body_bytes) | {
+        "offset": None,
+        "exchange": plain(headers.get("exchange_name")),
+        "routing_key": plain(keys[0]) if isinstance(keys, list) and keys else "",
+        "properties": plain(headers.get("properties")),
+    }
 
 
 def _headers(message: Message) -> dict[str, TableValue]:
     headers = message.properties.get("headers")
     return headers if isinstance(headers, dict) else {}
-
-
-def _offset_of(message: Message) -> object:
-    return plain(_headers(message).get(_OFFSET))
 
 
 def _listen(dialogue: Dialogue) -> str:
