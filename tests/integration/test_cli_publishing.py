@@ -107,6 +107,13 @@ def test_a_body_is_published_as_often_as_told(address: Address) -> None:
     assert bodies(address, "in") == [b"hello"] * 600
 
 
+def test_messages_are_no_faster_than_told(address: Address) -> None:
+    declare(address, "in")
+    told = run(address, "publish", "in", "x", "--count", "5", "--rate", "50", "--json").value
+    assert told["confirmed"] == 5
+    assert told["seconds"] >= 4 / 50
+
+
 def test_each_line_of_a_file_is_a_message(address: Address, tmp_path: Path) -> None:
     declare(address, "in")
     file = tmp_path / "lines"

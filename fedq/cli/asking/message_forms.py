@@ -69,10 +69,10 @@ def plain(value: TableValue) -> object:
 def message_row(number: int, form: dict[str, Any]) -> list[Cell]:
     """A message, as `message_form` made it, as a row of a table."""
     shown = " ".join(f"{name}={value}" for name, value in form["properties"].items())
-    body = form.get("body", form.get("body_base64"))
+    body = str(form.get("body", form.get("body_base64")))
     again = "yes" if form["redelivered"] else ""
     exchange, key = str(form["exchange"]), str(form["routing_key"])
-    return [number, exchange, key, again, shown, str(form["body_bytes"]), repr(body)[1:-1]]
+    return [number, exchange, key, again, shown, str(form["body_bytes"]), body]
 
 
 def given_properties(given: list[str], headers: list[str]) -> dict[str, TableValue]:

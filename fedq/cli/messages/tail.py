@@ -32,6 +32,7 @@ from fedq.cli.messages.output import Stdout, json_line
 from fedq.cli.messages.taking import Settle, Taker, Wish
 from fedq.cli.terminal.failure import FAILED, CommandError, reporting
 from fedq.cli.terminal.options import QueueArgument
+from fedq.cli.terminal.screen import printable
 from fedq.cli.terminal.stopping import Stop
 
 _OFFSET: Final = "x-stream-offset"
@@ -156,7 +157,7 @@ def _no_stream(queue: str) -> CommandError:
 def _line(form: Form) -> bytes:
     when = time.strftime("%H:%M:%S", time.localtime(form["ms"] / 1_000))
     offset = "" if form["offset"] is None else f" {form['offset']}"
-    body = repr(form.get("body", form.get("body_base64")))[1:-1]
-    where = f"{form['exchange'] or '(default)'} {form['routing_key']}"
+    body = printable(form.get("body", form.get("body_base64", "")))
+    where = printable(f"{form['exchange'] or '(default)'} {form['routing_key']}")
     more = "…" if form["body_cut"] else ""
     return f"{when}{offset} {where} {form['body_bytes']} B {body}{more}\n".encode()

@@ -29,7 +29,7 @@ def page(form: Form, trouble: str = "") -> RenderableType:
 def _parts(form: Form, trouble: str) -> Iterator[RenderableType]:
     yield Text(
         f"asked {form['node']}: leader {form['leader'] or 'none'}, queues {form['queues_total']}, "
-        f"rates of {form['seconds']:.1f} s",
+        + (f"rates of {form['seconds']:.1f} s" if form["seconds"] else "no rates yet"),
         style="bold",
     )
     if trouble:

@@ -197,3 +197,47 @@ def test_a_consumer_settles_once_all_is_written_and_it_is_cancelled() -> None:
     cancel, rest = b"\x00\x3c\x00\x1e", b"".join(heard[6:])
     assert cancel in heard[5]
     assert said(CHANNEL, m.BasicAck(1, multiple=True)) in rest
+
+
+def consuming(delivered: bytes) -> list[bytes]:
+    """A broker that answers to a consumer, and delivers this."""
+    return [said(CHANNEL, m.BasicQosOk()), said(CHANNEL, m.BasicConsumeOk("fedq")) + delivered]
+
+
+@pytest.mark.parametrize(
+    ("delivered", "sentence"),
+    [
+        (b"HTTP/1.1 400 Bad Request\r\n\r\n", "sent what is no AMQP"),
+        (said(CHANNEL, m.BasicDeliver()) + b"\x03\0\1\0\0\0\1x\xce", "without a header"),
+        (said(CHANNEL, m.QueueDeclareOk("x", 1, 1)), "QueueDeclareOk, out of turn"),
+        (said(CHANNEL, m.ChannelClose(405, "locked", 0, 0)), "closed the channel: 405 locked"),
+        (said(CHANNEL, m.BasicCancel("fedq")), "cancelled the consumer"),
+    ],
+)
+def test_what_a_broker_may_not_say_ends_the_command_with_a_sentence(
+    delivered: bytes, sentence: str
+) -> None:
+    with broker(consuming(delivered)) as (url, _):
+        done = fedq("consume", "q", "--url", url)
+    assert done.exit_code == 1
+    assert sentence in done.sentence
+
+
+def test_a_body_that_is_longer_than_wanted_is_not_kept() -> None:
+    delivered = said(CHANNEL, m.BasicDeliver("fedq", 1, False, "", "q"))
+    delivered += content_frames(CHANNEL, encode_properties({}), bytes(500_000), 131_072)
+    ending = [said(CHANNEL, m.BasicCancelOk("fedq")), said(0, m.ConnectionCloseOk())]
+    with broker([*consuming(delivered), *ending]) as (url, heard):
+        done = fedq("consume", "q", "--max-bytes", "1000", "--url", url)
+    assert (done.exit_code, done.out) == (0, "")
+    assert said(CHANNEL, m.BasicAck(1, multiple=True)) not in b"".join(heard)
+
+
+def test_a_broker_that_says_a_stream_is_none_has_its_message_back() -> None:
+    delivered = said(CHANNEL, m.BasicDeliver("fedq", 1, False, "", "q"))
+    delivered += content_frames(CHANNEL, encode_properties({}), b"one", 131_072)
+    with broker(consuming(delivered)) as (url, heard):
+        done = fedq("tail", "q", "--url", url)
+    assert done.exit_code == 1
+    assert "'q' is no stream" in done.sentence
+    assert len(heard) == 5
