@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, Final
 
@@ -32,6 +32,7 @@ from fedq.cli.terminal.stopping import Stop
 from fedq.core.limits import BODY_BYTES_MAX
 
 _WINDOW_DEFAULT: Final = 256
+_GOODBYE_S: Final = 2.0
 
 
 @reporting
@@ -82,7 +83,9 @@ def _publish(
         dialogue.call(m.ConfirmSelect(), m.ConfirmSelectOk)
         dialogue.begin()
         publish_all(dialogue, source, manner, tally, stop)
-        dialogue.finish(manner.patience_s)
+        # All is known by now: a broker that does not say goodbye changes nothing of it.
+        with suppress(CommandError):
+            dialogue.finish(_GOODBYE_S)
 
 
 @contextmanager

@@ -157,7 +157,7 @@ def _no_stream(queue: str) -> CommandError:
 def _line(form: Form) -> bytes:
     when = time.strftime("%H:%M:%S", time.localtime(form["ms"] / 1_000))
     offset = "" if form["offset"] is None else f" {form['offset']}"
-    body = printable(form.get("body", form.get("body_base64", "")))
+    body = printable(str(form.get("body", form.get("body_base64"))))
     where = printable(f"{form['exchange'] or '(default)'} {form['routing_key']}")
     more = "…" if form["body_cut"] else ""
     return f"{when}{offset} {where} {form['body_bytes']} B {body}{more}\n".encode()

@@ -55,7 +55,7 @@ def show_top(
     noted, a run of messages together being one. +-/S: how fast the number before it changes.
     """
     with Stop() as stop:
-        watch = _Watch(endpoint, vhost, rows)
+        watch = Watch(endpoint, vhost, rows)
         watch.look()
         if once:
             _wait(stop, interval)
@@ -74,7 +74,7 @@ def show_top(
             _show_live(watch, stop, interval)
 
 
-class _Watch:
+class Watch:
     """Looks again and again, and remembers the last look."""
 
     def __init__(self, endpoint: Endpoint, vhost: str | None, rows: int) -> None:
@@ -105,7 +105,7 @@ class _Watch:
             return {**self.form, "trouble": error.sentence}
 
 
-def _show_live(watch: _Watch, stop: Stop, interval: float) -> None:
+def _show_live(watch: Watch, stop: Stop, interval: float) -> None:
     """A page on the terminal that is kept up to date; elsewhere one after the other."""
     screen = console()
     if not screen.is_terminal:

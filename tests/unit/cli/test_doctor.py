@@ -221,11 +221,32 @@ def test_a_peer_of_another_cluster_is_an_error_and_one_that_is_away_a_warning(
     assert "is not reached" in text
 
 
-def test_a_name_without_an_address_is_told(tmp_path: Path) -> None:
-    config = loaded(tmp_path, amqp={"listen": [{"host": LOOPBACK}], "advertise": "n1.invalid:5672"})
-    (one,) = network.names(config)
-    assert one.state is State.ERROR
-    assert "n1.invalid has no address" in one.text
+def test_names_stand_for_addresses(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def look_up(host: str, port: object, **more: object) -> list[tuple[Any, ...]]:
+        if host == "gone.example.com":
+            raise socket.gaierror(socket.EAI_NONAME, "Name or service not known")
+        return [(0, 0, 0, "", ("192.0.2.7", 0))]
+
+    def judged(advertise: str) -> list[tuple[str, str]]:
+        amqp = {"listen": [{"host": LOOPBACK}], "advertise": advertise}
+        config = loaded(tmp_path, amqp=amqp)
+        monkeypatch.setattr(socket, "getaddrinfo", look_up)
+        try:
+            return [(str(each.state), each.text) for each in network.names(config)]
+        finally:
+            monkeypatch.undo()
+
+    assert judged("example.com:5672") == [("ok", "example.com is 192.0.2.7")]
+    ((state, text),) = judged("gone.example.com:5672")
+    assert (state, text.partition(" (")[0]) == ("error", "gone.example.com has no address")
+
+
+def test_others_cannot_reach_a_node_on_its_loopback(tmp_path: Path) -> None:
+    made = files_of(tmp_path / "certs", "n1")
+    peers = {"n1": f"{LOOPBACK}:5", "n2": "192.0.2.7:5"}
+    config = loaded(tmp_path, certificates=made["n1"], peers=peers)
+    found = [each for each in network.names(config) if each.state is State.ERROR]
+    assert "leads them to themselves, and 192.0.2.7 is another machine" in found[0].text
 
 
 def test_clocks_of_members_are_compared(tmp_path: Path) -> None:

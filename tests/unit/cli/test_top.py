@@ -4,8 +4,11 @@ from dataclasses import replace
 
 from fedq.cli.asking.asker import asking
 from fedq.cli.asking.endpoint import Endpoint
+from fedq.cli.terminal.screen import console
 from fedq.cli.top import rates
 from fedq.cli.top.looking import EVENTS_OF_MAX, Look, look
+from fedq.cli.top.screen import page
+from fedq.cli.top.top import Watch
 from fedq.core.ids import Incarnation
 from fedq.node.views.overview_types import LocalFragment, MemberState
 from tests.unit.admin.served import (
@@ -130,6 +133,22 @@ def test_once_shows_all_tables_and_what_is_wrong() -> None:
     assert value["connections_looked_at"] == 1
     assert wrong.exit_code == 4
     assert "! n3 is down" in wrong.out
+
+
+def test_what_was_seen_last_stays_while_nobody_answers() -> None:
+    cluster = a_cluster(["n1"])
+    add_queue(cluster, "orders", {"n1": (5, 0, 0)})
+    with served(cluster) as servers:
+        watch = Watch(Endpoint(servers.address("n1"), 5.0), None, 10)
+        watch.look()
+        servers.stop_node("n1")
+        form = watch.look_again()
+    assert [each["name"] for each in form["queues"]] == ["orders"]
+    assert "no node reached at" in form["trouble"]
+    screen = console()
+    with screen.capture() as shown:
+        screen.print(page(form, watch.trouble))
+    assert "! not of this moment: no node reached at" in shown.get()
 
 
 def test_nobody_there_is_exit_code_3() -> None:
