@@ -4,8 +4,6 @@ Exit codes: 0 it will do (warnings may be there), 1 it will not, or with --stric
 warnings, 2 the configuration cannot be read.
 """
 
-import sys
-from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Annotated, Final
 
@@ -13,18 +11,12 @@ import typer
 from rich.text import Text
 
 from fedq.cli.asking.endpoint import load_configuration
-from fedq.cli.doctor import files, machine, network
-from fedq.cli.doctor.findings import Finding, State, error, ok
+from fedq.cli.doctor.findings import Finding, State
 from fedq.cli.terminal.failure import FAILED, USAGE, CommandError, reporting
 from fedq.cli.terminal.options import JsonOption
 from fedq.cli.terminal.screen import Cell, console, print_json, table
 from fedq.core.addresses import split_address
-from fedq.shell.config.values import NodeConfig
 
-_CHECKS: Final[tuple[Callable[[NodeConfig], Iterator[Finding]], ...]] = (
-    machine.program, files.certificates, files.secrets, files.data_directory, machine.disk,
-    machine.open_files, machine.memory, machine.clock, network.ports, network.names, network.peers,
-)  # fmt: skip
 _STYLES: Final = {State.OK: "green", State.WARNING: "yellow", State.ERROR: "red"}
 
 
@@ -60,7 +52,10 @@ def examine(
             split_address(member)
         except ValueError as wrong:
             raise CommandError(f"--member: {wrong}", USAGE) from wrong
-    findings = list(_findings(settings, member))
+    # They import what a node does: the other commands answer sooner without.
+    from fedq.cli.doctor.checks import examined
+
+    findings = list(examined(settings, member))
     counts = {state: sum(each.state is state for each in findings) for state in State}
     if json:
         print_json({
@@ -73,16 +68,6 @@ def examine(
         _show(findings, counts)
     if counts[State.ERROR] or (strict and counts[State.WARNING]):
         raise typer.Exit(FAILED)
-
-
-def _findings(config: NodeConfig, member: str | None) -> Iterator[Finding]:
-    yield ok("configuration", f"node {config.node}, {config.file or 'no file: all defaults'}")
-    if sys.flags.optimize:
-        yield error("program", "Python runs with -O, which switches safety checks off", "leave it")
-    for check in _CHECKS:
-        yield from check(config)
-    if member is not None:
-        yield from network.clocks(config, member)
 
 
 def _show(findings: list[Finding], counts: dict[State, int]) -> None:
