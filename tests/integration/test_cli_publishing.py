@@ -177,17 +177,20 @@ def test_what_a_full_queue_refuses_is_exit_code_7(address: Address) -> None:
     assert "basic.nack" in done.err
 
 
-def refused_or_not_yet(done: Outcome) -> Outcome | None:
-    return done if done.exit_code else None
-
-
 def test_a_node_that_is_short_of_disk_is_exit_code_8(tmp_path: Path) -> None:
     with Cluster(tmp_path, names=("full",), more={"limits": {"disk_free_bytes": 1 << 50}}) as node:
         place = node.addresses()[0]
         declare(place, "in")
         words = ("publish", "in", "x", "--count", "9", "--timeout", "1.5", "--json")
         # It looks at its disk twice a second, and may take some before its first look.
-        done = until("it has looked", lambda: refused_or_not_yet(run(place, *words)), END_S)
+        tries: list[Outcome] = []
+
+        def has_failed() -> bool:
+            tries.append(run(place, *words))
+            return tries[-1].exit_code != 0
+
+        until("it has looked", has_failed, END_S)
+        done = tries[-1]
         assert done.exit_code == 8
         assert "takes no messages at present (connection.blocked: low on disk" in done.err
         assert done.value["confirmed"] < 9
