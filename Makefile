@@ -43,7 +43,7 @@ WITH_PROPERTIES = $(shell grep -rlE '^from (hypothesis|tests.examples)' tests --
 PYTEST = exec env FEDQ_TEST_PATIENCE=$${FEDQ_TEST_PATIENCE:-3} $(SETTING) $(BIN)/python -m pytest -q --lane $@
 NOTE := $(BIN)/python -m tests.lanes note
 
-.PHONY: help setup check test unit pure properties spark integration surface celery guarding sweep installed differential sim crashes conformance attacks faults disks powercut fuzz bench load load-100k micro cost coverage repeat demo demo-celery protos format clean
+.PHONY: help setup check test unit pure properties spark integration surface celery guarding sweep installed differential sim crashes conformance attacks faults disks powercut fuzz bench load load-100k micro cost coverage repeat demo demo-celery protos man format clean
 
 help: ## Show the targets.
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*##/\t/' | expand -t 14
@@ -192,6 +192,9 @@ demo-celery: setup ## Celery on three nodes; a node and a worker are killed, no 
 
 protos: setup ## Write fedq/shell/pb anew from protos/.
 	$(BIN)/python scripts/generate_protos.py
+
+man: setup ## Write manual pages of the fedq command into build/man.
+	$(BIN)/python scripts/write_man_pages.py
 
 format: setup ## Bring all code into the one format.
 	$(BIN)/ruff check --fix $(CODE)

@@ -40,11 +40,16 @@ class ClientSide:
 
     __slots__ = (
         "_at", "_body", "_data", "_left", "_method", "_product", "_properties", "_size", "_version",
-        "body_bytes_max", "frame_bytes_max",
+        "_wants_notices", "body_bytes_max", "frame_bytes_max",
     )  # fmt: skip
 
-    def __init__(self, product: str, version: str) -> None:
-        """What the broker is told of the client."""
+    def __init__(self, product: str, version: str, wants_notices: bool = False) -> None:
+        """What the broker is told of the client.
+
+        `wants_notices`: it hears when publishers have to wait (`ConnectionBlocked`), and when its
+        consumer is cancelled (`BasicCancel`).
+        """
+        self._wants_notices = wants_notices
         self._product = product
         self._version = version
         #: Agreed with the broker; until then what a handshake may need.
@@ -64,10 +69,13 @@ class ClientSide:
 
     def proof(self, user: str, password: str) -> bytes:
         """The answer to `ConnectionStart`."""
+        capabilities: FieldTable = {"authentication_failure_close": True, "basic.nack": True}
+        if self._wants_notices:
+            capabilities |= {"connection.blocked": True, "consumer_cancel_notify": True}
         said: FieldTable = {
             "product": self._product,
             "version": self._version,
-            "capabilities": {"authentication_failure_close": True, "basic.nack": True},
+            "capabilities": capabilities,
         }
         answer = m.ConnectionStartOk(said, "PLAIN", f"\0{user}\0{password}".encode(), "en_US")
         return encode_method(0, answer)

@@ -6,7 +6,7 @@ channels, consumers and subscribers, `topology` exchanges and bindings). Exit co
 """
 
 import platform
-from typing import Annotated
+from typing import Annotated, Final
 
 import typer
 
@@ -24,10 +24,25 @@ from fedq.cli.cluster import (
     user,
     vhost,
 )
+from fedq.cli.doctor import doctor
+from fedq.cli.messages import consume, publish, tail
 from fedq.cli.node import certs, config, node, store
 from fedq.cli.pipeline import pipeline
+from fedq.cli.terminal.failure import (
+    BLOCKED,
+    FAILED,
+    HUNG,
+    INTERRUPTED,
+    REFUSED,
+    UNREACHABLE,
+    UNROUTABLE,
+    UNWELL,
+    USAGE,
+    exit_codes,
+)
 from fedq.cli.terminal.options import JsonOption
 from fedq.cli.terminal.screen import print_json
+from fedq.cli.top import top
 from fedq.cli.up import up
 from fedq.compiled import survey
 
@@ -41,7 +56,12 @@ app = typer.Typer(
 )
 app.command("up")(up.start_cluster)
 app.command("node")(node.run_node)
+app.command("doctor")(doctor.examine)
+app.command("top")(top.show_top)
 app.command("bench")(bench.load_broker)
+app.command("publish")(publish.publish_messages)
+app.command("consume")(consume.consume_messages)
+app.command("tail")(tail.tail_queue)
 app.add_typer(cluster.app, name="cluster")
 app.add_typer(queue.app, name="queue")
 app.add_typer(topology.exchanges, name="exchange")
@@ -99,3 +119,54 @@ def show_version(json: JsonOption = False) -> None:
         )
     else:
         typer.echo(f"fedq {__version__} (Python {platform.python_version()})\n{found.text}")
+
+
+#: Exit codes of commands that ask a node or broker, of those that ask nobody, and of those that
+#: have codes of their own: by the beginning of what is typed, the longest that fits.
+_ASKING: Final = (0, FAILED, USAGE, UNREACHABLE)
+_ALONE: Final = (0, FAILED, USAGE)
+_JUDGING: Final = (*_ASKING, UNWELL)
+_CODES: Final[dict[tuple[str, ...], tuple[int, ...]]] = {
+    (): _ASKING,
+    ("up",): _ALONE,
+    ("node",): (*_ALONE, HUNG),
+    ("doctor",): _ALONE,
+    ("bench",): _ALONE,
+    ("top",): _JUDGING,
+    ("publish",): (*_ASKING, UNROUTABLE, REFUSED, BLOCKED, INTERRUPTED),
+    ("consume",): (*_ASKING, INTERRUPTED),
+    ("cluster", "status"): _JUDGING,
+    ("cluster", "drain"): _JUDGING,
+    ("cluster", "forget"): _JUDGING,
+    ("cluster", "rebalance"): _JUDGING,
+    ("queue", "move-fragment"): _JUDGING,
+    ("certs",): _ALONE,
+    ("config",): _ALONE,
+    ("store",): _ALONE,
+    ("store", "import"): _ASKING,
+    ("store", "mark-clean"): _ASKING,
+    ("version",): (0, USAGE),
+    ("pipeline",): (*_ALONE, INTERRUPTED),
+    ("pipeline", "audit"): (*_ALONE, UNWELL, INTERRUPTED),
+    ("pipeline", "doctor"): (0, USAGE, UNWELL),
+}
+
+
+def exit_codes_of(path: tuple[str, ...]) -> tuple[int, ...]:
+    """The exit codes of a command; `path`: what is typed for it after `fedq`."""
+    fitting = [words for words in _CODES if path[: len(words)] == words]
+    return _CODES[max(fitting, key=len)]
+
+
+def _tell_exit_codes(group: typer.Typer, path: tuple[str, ...] = ()) -> None:
+    """Has the help of each command end with its exit codes."""
+    for command in group.registered_commands:
+        assert command.name, "each command is registered under its name"
+        command.epilog = exit_codes(exit_codes_of((*path, command.name)))
+    for inner in group.registered_groups:
+        assert inner.name
+        assert inner.typer_instance is not None
+        _tell_exit_codes(inner.typer_instance, (*path, inner.name))
+
+
+_tell_exit_codes(app)

@@ -11,4 +11,4 @@ def main() -> None:
     # Only now: the commands import gRPC, which reads its settings then and never again.
     from fedq.cli.commands import app
 
-    sys.exit(app())
+    sys.exit(app(prog_name="fedq"))

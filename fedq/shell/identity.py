@@ -85,11 +85,13 @@ class IdentityFile:
     __slots__ = ("_data", "_identity", "_is_marked", "_node")
 
     def __init__(
-        self, data: Path, node: NodeId, voters: Sequence[NodeId], *, joins: bool = False
-    ) -> None:
+        self, data: Path, node: NodeId, voters: Sequence[NodeId], *, joins: bool = False,
+        notes_voters: bool = True,
+    ) -> None:  # fmt: skip
         """Looks whether the directory is this node's; `joins`: it is to be let into a cluster.
 
-        Raises `ForeignDirectory`, or `NodeFailure` for files that cannot be read.
+        `notes_voters`: a new directory belongs to these voters from now on; without that nothing is
+        written. Raises `ForeignDirectory`, or `NodeFailure` for files that cannot be read.
         """
         self._data = data
         self._node = node
@@ -107,7 +109,7 @@ class IdentityFile:
         if joins and not (form.get("joined", False) or form.get("cluster", "")):
             self._refuse_founders()
         elif _voters_in(form) is None and not form.get("joined", False):
-            self._check_voters(sorted(voters))
+            self._check_voters(sorted(voters), notes_voters)
 
     def begin(self) -> Identity:
         """Counts this start; it is on disk when this returns. Raises `NodeFailure`, `OSError`."""
@@ -256,10 +258,11 @@ class IdentityFile:
                 "go on with its own leave `join` out",
             )
 
-    def _check_voters(self, voters: list[NodeId]) -> None:
+    def _check_voters(self, voters: list[NodeId], are_noted: bool) -> None:
         path = self._data / VOTERS_NAME
         if not path.exists():
-            replace_durably(path, "".join(f"{name}\n" for name in voters).encode())
+            if are_noted:
+                replace_durably(path, "".join(f"{name}\n" for name in voters).encode())
             return
         known = path.read_text("utf-8", errors="replace").split("\n")[:-1]
         if known != voters:

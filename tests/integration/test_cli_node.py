@@ -167,6 +167,27 @@ def test_a_directory_that_another_node_uses_is_a_wrong_configuration(tmp_path: P
     assert "Traceback" not in done.stderr
 
 
+def test_the_doctor_says_that_a_node_runs_there(tmp_path: Path) -> None:
+    file = configure(tmp_path, *free_ports(2))
+    command = [sys.executable, "-m", "fedq", "doctor", "--config", str(file), "--json"]
+
+    def examined() -> tuple[int, dict[str, list[str]]]:
+        done = subprocess.run(
+            command, env=environment(), capture_output=True, text=True, timeout=END_S, check=False
+        )
+        found: dict[str, list[str]] = {}
+        for each in json.loads(done.stdout)["checks"]:
+            found.setdefault(each["check"], []).append(each["state"])
+        return done.returncode, found
+
+    code, found = examined()
+    assert (code, found["ports"], found["data directory"]) == (0, ["ok", "ok"], ["ok"])
+    with node(file):
+        code, found = examined()
+    assert (code, found["ports"]) == (1, ["error", "error"])
+    assert found["data directory"] == ["ok", "warning"]
+
+
 def test_a_node_under_optimisation_is_refused(tmp_path: Path) -> None:
     done = subprocess.run(
         [sys.executable, "-O", "-m", "fedq", "node"],

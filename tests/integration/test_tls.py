@@ -20,6 +20,7 @@ from tests.integration.harness import Cluster
 from tests.integration.ports import LOOPBACK, free_ports
 from tests.integration.stock import Address, connect, pika
 from tests.integration.wire import HEADER
+from tests.unit.cli.command import fedq
 
 pytestmark = pytest.mark.slow
 
@@ -87,6 +88,19 @@ def test_a_password_over_tls(node: Secure) -> None:
     assert works(connect(node.secure, ssl_options=node.options()))
     assert works(connect(node.secure, ssl_options=node.options(node.robot)))
     assert works(connect(node.plain))
+
+
+def test_commands_publish_and_consume_over_tls(node: Secure, tmp_path: Path) -> None:
+    connection = connect(node.plain)
+    connection.channel().queue_declare("commands")
+    connection.close()
+    file = tmp_path / "lines"
+    file.write_bytes(b"".join(b"%d %s\n" % (number, b"x" * 5_000) for number in range(300)))
+    options = ("--url", f"amqps://{LOOPBACK}:{node.secure.port}", "--ca", str(node.own.authority))
+    done = fedq("publish", "commands", "--lines", "--file", str(file), "--json", *options)
+    assert (done.exit_code, done.value["confirmed"]) == (0, 300)
+    taken = fedq("consume", "commands", "--count", "300", "--prefetch", "40", *options)
+    assert (taken.exit_code, taken.out) == (0, file.read_text())
 
 
 def test_a_certificate_is_a_login(node: Secure) -> None:

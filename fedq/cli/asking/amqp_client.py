@@ -14,7 +14,7 @@ from typing import Final, NamedTuple, Self, TypeVar
 
 from fedq import __version__
 from fedq.amqp import method_types as m
-from fedq.amqp.client_side import CHANNEL, GOODBYE, HELLO, ClientSide
+from fedq.amqp.client_side import CHANNEL, GOODBYE, HELLO, Arrived, ClientSide
 from fedq.amqp.methods import encode_method
 from fedq.amqp.values import TableValue
 from fedq.bench.opening import refusal_of
@@ -33,21 +33,31 @@ class Message(NamedTuple):
 
     method: m.BasicGetOk | m.BasicReturn | m.BasicDeliver
     properties: dict[str, TableValue]
+    #: No more than was wanted of it.
     body: bytes
+    #: Of the whole body.
+    size: int
 
 
 class AmqpClient:
     """A logged-in connection with an open channel; a context manager that closes it."""
 
-    def __init__(self, url: str, authority: Path | None, timeout_s: float) -> None:
-        """Connects to `amqp://user:password@host:port/vhost`, or `amqps://…` with `authority`."""
+    def __init__(
+        self, url: str, authority: Path | None, timeout_s: float, wants_notices: bool = False
+    ) -> None:
+        """Connects to `amqp://user:password@host:port/vhost`, or `amqps://…` with `authority`.
+
+        `wants_notices`: `blocked` is kept true to what the broker says.
+        """
         target, is_secure = _parsed(url)
         self.place = target.place
         self._timeout_s = timeout_s
-        self._side = ClientSide("fedq command line", __version__)
+        self._side = ClientSide("fedq command line", __version__, wants_notices)
         self._socket = self._connected(target, is_secure, authority)
         #: Mandatory messages that came back since the last look.
         self.returned: list[Message] = []
+        #: Why the broker takes no publishes at present; None: it takes them.
+        self.blocked: str | None = None
         try:
             self._shake_hands(target)
         except BaseException:
@@ -173,18 +183,33 @@ class AmqpClient:
 
     def _next(self) -> m.Method | Message:
         """The next method with its content, if it has one."""
+        while (arrived := self._arrived()) is None:
+            self._side.receive(self._received())
+        return arrived
+
+    def _arrived(self) -> m.Method | Message | None:
+        """What has come whole; None: more bytes are needed."""
+        while (arrived := self._parsed_next()) is not None:
+            method = arrived.method
+            refusal = refusal_of(method)
+            if refusal is not None:
+                raise CommandError(refusal, FAILED)
+            match method:
+                case m.ConnectionBlocked(reason):
+                    self.blocked = reason
+                case m.ConnectionUnblocked():
+                    self.blocked = None
+                case m.BasicGetOk() | m.BasicReturn() | m.BasicDeliver():
+                    return Message(method, arrived.properties, arrived.body, arrived.size)
+                case _:
+                    return method
+        return None
+
+    def _parsed_next(self) -> Arrived | None:
         try:
-            while (arrived := self._side.next()) is None:
-                self._side.receive(self._received())
+            return self._side.next()
         except ConnectionViolation as error:
             raise CommandError(f"{self.place} sent what is no AMQP: {error.text}") from error
-        method = arrived.method
-        refusal = refusal_of(method)
-        if refusal is not None:
-            raise CommandError(refusal, FAILED)
-        if isinstance(method, m.BasicGetOk | m.BasicReturn | m.BasicDeliver):
-            return Message(method, arrived.properties, arrived.body)
-        return method
 
     def _received(self) -> bytes:
         try:

@@ -73,6 +73,15 @@ def member_form(member: pb.Member) -> Form:
     }
 
 
+def member_state(member: Form) -> str:
+    """Up, down, or the more precise word for a member that is up and does not serve."""
+    if member["state"] != "up":
+        return str(member["state"])
+    if member["figures"] is None:
+        return "silent"
+    return "up" if member["figures"]["lease"] == "held" else "fenced"
+
+
 def figures_form(figures: pb.NodeFigures) -> Form:
     """A node's own figures."""
     return {
@@ -193,6 +202,13 @@ def queue_form(queue: pb.Queue) -> Form:
         "silent_members": list(queue.silent_members),
         "fragments": [fragment_form(fragment) for fragment in queue.fragments],
     }
+
+
+def queue_state(queue: Form) -> str:
+    """The state of a queue is that of its worst fragment."""
+    order = ("unavailable", "unknown", "catching up", "serving")
+    states = [fragment["state"] for fragment in queue["fragments"]]
+    return min(states, key=order.index, default="serving")
 
 
 def stored_form(queue: pb.Queue) -> Form:

@@ -8,7 +8,13 @@ import typer
 
 from fedq.cli.asking.asker import asking
 from fedq.cli.asking.endpoint import Endpoint, asking_a_node
-from fedq.cli.asking.forms import Form, connection_form, member_form, status_form
+from fedq.cli.asking.forms import (
+    Form,
+    connection_form,
+    member_form,
+    member_state,
+    status_form,
+)
 from fedq.cli.cluster import hosts, moving, stopping
 from fedq.cli.terminal.failure import UNREACHABLE, UNWELL, USAGE, CommandError, reporting
 from fedq.cli.terminal.options import JsonOption
@@ -108,7 +114,7 @@ def _show_status(form: Form, is_json: bool, unfolds: bool) -> None:
         f"map version {form['map_version']}, queues {form['queues']} in fragments "
         f"{form['fragments']}"
     )
-    rows = hosts.status_rows(form["members"], _state, unfolds=unfolds)
+    rows = hosts.status_rows(form["members"], unfolds=unfolds)
     screen.print(table(hosts.HEADINGS, rows))
     for member in form["members"]:
         for line in (*_about_drain(member), *_about_rot(member), *_about_alarms(member)):
@@ -212,7 +218,7 @@ def _member_row(member: Form) -> list[Cell]:
     figures: Form | None = member["figures"]
     return [
         member["node"],
-        _state(member),
+        word(member_state(member)),
         hosts.role_of(member),
         None if figures is None else duration(figures["uptime_ms"]),
         None if figures is None else figures["connections"],
@@ -240,16 +246,6 @@ def _wide_row(member: Form) -> list[Cell]:
 def _longest_turn(figures: Form) -> Cell:
     turns: Form | None = figures["turns"]
     return None if turns is None else f"{turns['longest_us'] / 1_000:.1f} ms"
-
-
-def _state(member: Form) -> Cell:
-    """Up, down, or the more precise word for a member that is up and does not serve."""
-    figures: Form | None = member["figures"]
-    if member["state"] != "up":
-        return word(member["state"])
-    if figures is None:
-        return word("silent")
-    return word("up" if figures["lease"] == "held" else "fenced")
 
 
 def _figure(member: Form, name: str) -> Cell:

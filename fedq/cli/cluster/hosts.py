@@ -1,14 +1,14 @@
 """Rows of `fedq cluster status`: one for each member, or one for a host whose workers are all well.
 
-In: members as forms, how each is shown. Out: the rows. Workers are told by their names, NAME and
+In: members as forms. Out: the rows. Workers are told by their names, NAME and
 NAME.2, NAME.3 and so on, on one host (docs/adr/0098).
 """
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Final
 
-from fedq.cli.asking.forms import Form
+from fedq.cli.asking.forms import Form, member_state
 from fedq.cli.terminal.screen import Cell, word
 
 HEADINGS: Final = ("NODE", "STATE", "ROLE", "VOTES", "AMQP", "PEER")
@@ -32,22 +32,20 @@ def _order(member: Form) -> tuple[int, str]:
     return len(member["node"]), member["node"]
 
 
-def status_rows(
-    members: Sequence[Form], state_of: Callable[[Form], Cell], *, unfolds: bool
-) -> list[Sequence[Cell]]:
+def status_rows(members: Sequence[Form], *, unfolds: bool) -> list[Sequence[Cell]]:
     """The rows below `HEADINGS`; a host whose workers are not all up has one for each of them."""
     rows: list[Sequence[Cell]] = []
     for group in by_host(members):
-        if unfolds or len(group) == 1 or any(str(state_of(each)) != "up" for each in group):
-            rows += [_member_row(each, state_of) for each in group]
+        if unfolds or len(group) == 1 or any(member_state(each) != "up" for each in group):
+            rows += [_member_row(each) for each in group]
         else:
             rows.append(_host_row(group))
     return rows
 
 
-def _member_row(member: Form, state_of: Callable[[Form], Cell]) -> Sequence[Cell]:
+def _member_row(member: Form) -> Sequence[Cell]:
     return (
-        member["node"], state_of(member), role_of(member), word(member["role"]),
+        member["node"], word(member_state(member)), role_of(member), word(member["role"]),
         member["amqp_address"], member["peer_address"],
     )  # fmt: skip
 

@@ -8,7 +8,7 @@ import typer
 from fedq.admin.bounds import QUEUES_PER_PAGE_MAX
 from fedq.cli.asking.asker import asking
 from fedq.cli.asking.endpoint import Endpoint, asking_a_node
-from fedq.cli.asking.forms import Form, queue_form, stored_form
+from fedq.cli.asking.forms import Form, queue_form, queue_state, stored_form
 from fedq.cli.cluster import moving, quarantine, queue_messages
 from fedq.cli.cluster.queue_storage import storage_tables
 from fedq.cli.cluster.queue_why import why_lines
@@ -80,7 +80,7 @@ def _queue_row(queue: Form) -> list[Cell]:
     return [
         queue["vhost"],
         queue["name"],
-        word(_worst([fragment["state"] for fragment in fragments])),
+        word(queue_state(queue)),
         queue["ready"],
         queue["unacknowledged"],
         queue["messages"],
@@ -88,12 +88,6 @@ def _queue_row(queue: Form) -> list[Cell]:
         len(fragments),
         " ".join(dict.fromkeys(fragment["primary"] for fragment in fragments)),
     ]
-
-
-def _worst(states: list[str]) -> str:
-    """The state of a queue is that of its worst fragment."""
-    order = ("unavailable", "unknown", "catching up", "serving")
-    return min(states, key=order.index, default="serving")
 
 
 @app.command("show")

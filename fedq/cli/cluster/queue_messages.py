@@ -3,31 +3,29 @@
 These commands are AMQP clients: they log in as a user, and may do what that user may.
 """
 
-import base64
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated, Final
+from typing import Annotated
 
 import typer
 
 from fedq.amqp import method_types as m
-from fedq.amqp.values import TableValue
 from fedq.bench.plan import DEFAULT_URL
 from fedq.cli.asking.amqp_client import AmqpClient, Message
 from fedq.cli.asking.amqp_options import CaOption, UrlOption, WaitOption
+from fedq.cli.asking.message_forms import (
+    HeadersOption,
+    PropertiesOption,
+    given_properties,
+    message_form,
+    message_row,
+)
 from fedq.cli.terminal.failure import FAILED, USAGE, CommandError, reporting
 from fedq.cli.terminal.options import JsonOption, QueueArgument
-from fedq.cli.terminal.screen import Cell, console, print_json, say, table
+from fedq.cli.terminal.screen import console, print_json, say, table
 from fedq.core.limits import BODY_BYTES_MAX
-
-#: Properties that `--property` takes: those that are text or a small number.
-_TEXTS: Final = (
-    "content_type", "content_encoding", "correlation_id", "reply_to", "expiration", "message_id",
-    "type", "app_id",
-)  # fmt: skip
-_NUMBERS: Final = {"priority": 255, "delivery_mode": 2}
 
 
 @contextmanager
@@ -86,14 +84,14 @@ def peek_queue(
             messages.append(message)
         if messages:
             client.tell(m.BasicNack(0, multiple=True, requeue=True))
-    forms = [_form(message, body_bytes) for message in messages]
+    forms = [message_form(message, body_bytes) for message in messages]
     if json:
         print_json({"queue": queue, "messages": forms})
         return
     console().print(
         table(
             ("#", "EXCHANGE", "ROUTING KEY", "AGAIN", "PROPERTIES", "#SIZE", "BODY"),
-            (_row(number, form) for number, form in enumerate(forms, 1)),
+            (message_row(number, form) for number, form in enumerate(forms, 1)),
         )
     )
 
@@ -107,23 +105,15 @@ def publish_message(
         str | None, typer.Argument(help="Default: standard input.", show_default=False)
     ] = None,
     exchange: Annotated[str, typer.Option(help="Default: the default exchange.")] = "",
-    properties: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--property", metavar="NAME=VALUE", help="Such as content_type=text/plain; repeatable."
-        ),
-    ] = None,
-    headers: Annotated[
-        list[str] | None,
-        typer.Option("--header", metavar="NAME=VALUE", help="A header, as text; repeatable."),
-    ] = None,
+    properties: PropertiesOption = None,
+    headers: HeadersOption = None,
     url: UrlOption = DEFAULT_URL,
     ca: CaOption = None,
     timeout: WaitOption = 10.0,
     json: JsonOption = False,
 ) -> None:
     """Publish one persistent message and wait until it is confirmed: exit code 1 if it is not."""
-    given = _properties(properties or [], headers or [])
+    given = given_properties(properties or [], headers or [])
     content = sys.stdin.buffer.read() if body is None else body.encode()
     with _client(url, ca, timeout) as client:
         client.call(m.ConfirmSelect(), m.ConfirmSelectOk)
@@ -170,53 +160,6 @@ def move_messages(
     say({"moved": moved}, f"{moved} messages moved from {queue} to {to}", json)
 
 
-# --- what is shown ----------------------------------------------------------------------------
-
-
-def _form(message: Message, body_bytes: int) -> dict[str, object]:
-    """A message as JSON; a body that is no text as base64."""
-    method, body = message.method, message.body[:body_bytes]
-    try:
-        shown: dict[str, object] = {"body": body.decode()}
-    except UnicodeDecodeError:
-        shown = {"body_base64": base64.b64encode(body).decode()}
-    return {
-        "exchange": method.exchange,
-        "routing_key": method.routing_key,
-        "redelivered": isinstance(method, m.BasicGetOk) and method.redelivered,
-        "properties": {name: _plain(value) for name, value in message.properties.items()},
-        "body_bytes": len(message.body),
-        **shown,
-    }
-
-
-def _plain(value: TableValue) -> object:
-    """A property's value as JSON has it."""
-    match value:
-        case dict():
-            return {name: _plain(each) for name, each in value.items()}
-        case list():
-            return [_plain(each) for each in value]
-        case bytes():
-            return base64.b64encode(value).decode()
-        case bool() | float() | str() | None:
-            return value
-        case int():
-            return int(value)
-        case _:
-            return str(value)
-
-
-def _row(number: int, form: dict[str, object]) -> list[Cell]:
-    properties = form["properties"]
-    assert isinstance(properties, dict), "as _form made it"
-    shown = " ".join(f"{name}={value}" for name, value in properties.items())
-    body = form.get("body", form.get("body_base64"))
-    again = "yes" if form["redelivered"] else ""
-    exchange, key = str(form["exchange"]), str(form["routing_key"])
-    return [number, exchange, key, again, shown, str(form["body_bytes"]), repr(body)[1:-1]]
-
-
 def _not_taken(client: AmqpClient, exchange: str, key: str) -> str:
     where = f"with the key {key!r}" if exchange else f"to queue {key!r}"
     if client.returned:
@@ -224,23 +167,3 @@ def _not_taken(client: AmqpClient, exchange: str, key: str) -> str:
         assert isinstance(method, m.BasicReturn), "what comes back is a basic.return"
         return f"the message {where} reached no queue: {method.reply_code} {method.reply_text}"
     return f"the broker refused the message {where} (basic.nack): the queue may be full"
-
-
-def _properties(given: list[str], headers: list[str]) -> dict[str, TableValue]:
-    found: dict[str, TableValue] = {"delivery_mode": 2}
-    for text in given:
-        name, equals, value = text.partition("=")
-        if name in _TEXTS and equals and len(value.encode()) < 256:
-            found[name] = value
-        elif name in _NUMBERS and value.isdigit() and int(value) <= _NUMBERS[name]:
-            found[name] = int(value)
-        else:
-            known = ", ".join((*_TEXTS, *_NUMBERS))
-            raise CommandError(f"--property {text}: write NAME=VALUE with one of {known}", USAGE)
-    table_of: dict[str, TableValue] = {}
-    for text in headers:
-        name, equals, value = text.partition("=")
-        if not equals or not 0 < len(name.encode()) < 256:
-            raise CommandError(f"--header {text}: write NAME=VALUE", USAGE)
-        table_of[name] = value
-    return found | ({"headers": table_of} if table_of else {})

@@ -10,6 +10,8 @@ import typer
 from fedq.cli.asking.endpoint import load_configuration
 from fedq.cli.processes.planning import plan_workers
 from fedq.cli.terminal.failure import reporting
+from fedq.cli.terminal.options import JsonOption
+from fedq.cli.terminal.screen import say
 from fedq.shell.config.values import NodeConfig, join_address
 
 app = typer.Typer(no_args_is_help=True, help="Show an example of node.yaml, or check one.")
@@ -30,9 +32,11 @@ def show_example() -> None:
 @reporting
 def check_configuration(
     config: Annotated[Path, typer.Argument(metavar="FILE", help="The node.yaml to check.")],
+    json: JsonOption = False,
 ) -> None:
     """Read a node.yaml as a node would: exit code 2 and a sentence if it is wrong."""
-    typer.echo(described(plan_workers(load_configuration(config))))
+    workers = plan_workers(load_configuration(config))
+    say({"node": workers[0].node, "right": True}, described(workers), json)
 
 
 def described(workers: Sequence[NodeConfig]) -> str:

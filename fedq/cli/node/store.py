@@ -14,7 +14,7 @@ from fedq.cli.node import store_export, store_mark_clean
 from fedq.cli.node.store_files import Store, StoredFragment, opened
 from fedq.cli.terminal.failure import CommandError, reporting
 from fedq.cli.terminal.options import JsonOption
-from fedq.cli.terminal.screen import console, print_json, size, table
+from fedq.cli.terminal.screen import console, print_json, say, size, table
 from fedq.core.ranges import Range
 from fedq.journal.recovered import Damage, Recovered, RecoveredFragment
 from fedq.journal.recovery import ACCEPT_NAME, CorruptJournal, salvage
@@ -198,7 +198,7 @@ def status(data: DataArgument, limit: LimitOption = ROWS_DEFAULT, json: JsonOpti
 
 @app.command("accept-loss")
 @reporting
-def accept_loss(data: DataArgument) -> None:
+def accept_loss(data: DataArgument, json: JsonOption = False) -> None:
     """Let a node that has the only copy start with what can be read of a damaged journal.
 
     It counts for the next start. The damaged files are kept beside the mended ones.
@@ -207,7 +207,7 @@ def accept_loss(data: DataArgument) -> None:
     if not damages:
         raise CommandError("nothing is damaged: the node starts without this")
     (data / JOURNAL / ACCEPT_NAME).touch()
-    console().print(f"{len(damages)} damages are accepted: start the node")
+    say({"damages": len(damages)}, f"{len(damages)} damages are accepted: start the node", json)
 
 
 class _FragmentForm(NamedTuple):

@@ -18,8 +18,8 @@ from fedq.cli.pipeline.options import (
     UrlOption,
     VhostOption,
 )
-from fedq.cli.pipeline.running import INTERRUPTED, run_on_spark, shown, telling
-from fedq.cli.terminal.failure import reporting
+from fedq.cli.pipeline.running import run_on_spark, shown, telling
+from fedq.cli.terminal.failure import INTERRUPTED, reporting
 from fedq.cli.terminal.options import JsonOption
 from fedq.cli.terminal.screen import say, size
 

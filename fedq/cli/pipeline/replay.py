@@ -15,8 +15,8 @@ from fedq.cli.pipeline.options import (
     ToOption,
     period_of,
 )
-from fedq.cli.pipeline.running import INTERRUPTED, run_on_spark, telling
-from fedq.cli.terminal.failure import FAILED, USAGE, CommandError, reporting
+from fedq.cli.pipeline.running import run_on_spark, telling
+from fedq.cli.terminal.failure import FAILED, INTERRUPTED, USAGE, CommandError, reporting
 from fedq.cli.terminal.options import JsonOption
 from fedq.cli.terminal.screen import say
 

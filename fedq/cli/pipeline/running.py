@@ -11,15 +11,13 @@ from pathlib import Path
 from threading import Event
 from typing import Any, Final
 
-from fedq.cli.terminal.failure import FAILED, USAGE, CommandError
+from fedq.cli.terminal.failure import FAILED, INTERRUPTED, USAGE, CommandError
 from fedq.pipeline.failure import OptionError, PipelineError
 from fedq.pipeline.jobs.kit.directory import unusable
 from fedq.pipeline.jobs.kit.progress import Interrupted, Progress, Watch, unheard
 from fedq.pipeline.jobs.kit.sentences import full_disk, is_full_disk
 from fedq.pipeline.jobs.kit.session import session
 
-#: What shells say of a process that Ctrl-C has ended.
-INTERRUPTED: Final = 130
 _LINE_EVERY_S: Final = 5.0
 
 

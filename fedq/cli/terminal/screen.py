@@ -59,7 +59,12 @@ def cell(value: Cell) -> Text:
         return Text("?", style="yellow")
     if isinstance(value, Text):
         return value
-    return Text(str(value))
+    return Text(printable(str(value)))
+
+
+def printable(text: str) -> str:
+    """Text from outside, with nothing in it that a terminal would obey."""
+    return text if text.isprintable() else repr(text)[1:-1]
 
 
 _STYLES = {

@@ -34,7 +34,7 @@ def memory_default(root: Path = Path("/")) -> int:
 
 
 def memory_there(root: Path = Path("/")) -> int:
-    """What this process may have: the machine's memory, or its group's bound; 0: not told."""
+    """What this process may have at all: the machine's memory, or its group's bound; 0: unknown."""
     known = [size for size in (_machine_bytes(root), _group_bytes(root)) if size]
     return min(known, default=0)
 

@@ -36,6 +36,12 @@ def test_workers_are_told_with_their_ports_and_data(tmp_path: Path) -> None:
     assert done.sentence.startswith(f"{own}:2: workers: ")
 
 
+def test_a_right_configuration_is_told_to_scripts(tmp_path: Path) -> None:
+    own = tmp_path / "node.yaml"
+    own.write_text("node: n7\n")
+    assert fedq("config", "check", str(own), "--json").value == {"node": "n7", "right": True}
+
+
 def test_a_node_checks_its_configuration_and_starts_nothing(tmp_path: Path) -> None:
     own = tmp_path / "node.yaml"
     own.write_text("node: n7\ndata: here\n")

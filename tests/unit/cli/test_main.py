@@ -9,7 +9,7 @@ import pytest
 from fedq import __version__
 from fedq.cli.asking.endpoint import choose
 from fedq.cli.terminal.failure import CommandError
-from fedq.cli.terminal.screen import duration, size
+from fedq.cli.terminal.screen import cell, duration, size
 from tests.unit.cli.command import fedq
 
 
@@ -115,3 +115,8 @@ def test_durations_are_told_by_two_units(milliseconds: int, text: str) -> None:
 )
 def test_sizes_are_told_in_binary_units(count: int, text: str) -> None:
     assert size(count) == text
+
+
+def test_names_from_outside_are_no_orders_to_a_terminal() -> None:
+    assert cell("caf\u00e9").plain == "caf\u00e9"
+    assert cell("\x1b[2Jgone\n").plain == "\\x1b[2Jgone\\n"
