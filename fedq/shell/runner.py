@@ -264,7 +264,9 @@ class NodeRunner:
         )  # fmt: skip
         desk.on_address = partial(take_address, config, neighbours.try_at)
         desk.on_behind, desk.on_cluster = raft.learn_first, raft.found_nothing
-        peers = PeerClient(desk, node, turn.input, raft, self._certificates, turn.fail)
+        peers = PeerClient(
+            desk, node, turn.input, raft, self._certificates, turn.fail, config.near
+        )  # fmt: skip
         server = self._peer_server = PeerServer(
             desk, neighbours, PeerSink(node, turn.input, raft.receive),
             is_secure=config.certificates is not None,

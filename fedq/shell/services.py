@@ -9,6 +9,7 @@ them the admin port demands the node's token. The peers' port answers members' q
 with certificates, only to members that prove their names.
 """
 
+import logging
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final, Protocol
@@ -34,6 +35,8 @@ from fedq.shell.peers.questions import ProofGuard
 
 #: Calls at a time on one server; two streams of each peer are among them.
 _CALLS_MAX: Final = 256
+
+logger = logging.getLogger("fedq.node")
 
 
 class Service(Protocol):
@@ -107,6 +110,8 @@ class GrpcServers:
         for further in self._services.values():
             further.add_to(self._peer)
         key = _peer_key(self._config)
+        # First: who finds the port open finds the socket, too.
+        self._bind_near(self._peer, secure=secure)
         self.peer_port = self._bind(self._peer, key, listener, secure=secure)
         await self._peer.start()
 
@@ -148,6 +153,9 @@ class GrpcServers:
         for server in (self._admin, self._peer):
             if server is not None:
                 await server.stop(grace=None)
+        near = self._config.near.get(self._config.peer_address)
+        if near is not None:
+            near.unlink(missing_ok=True)
 
     def _make_token(self) -> str:
         data = self._config.data
@@ -158,15 +166,40 @@ class GrpcServers:
                 "data", f"{data} cannot take the admin port's token: {error.strerror}"
             ) from error
 
+    def _bind_near(self, server: grpc.aio.Server, *, secure: bool) -> None:
+        """Listens at the Unix socket for other workers of this host, if it has some.
+
+        A disk that takes no sockets costs that: they come over the port. Raises `ConfigError` if
+        an old one stays in the way, at which they would try in vain.
+        """
+        near = self._config.near.get(self._config.peer_address)
+        if near is None:
+            return
+        try:
+            near.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            near.parent.chmod(0o700)
+            near.unlink(missing_ok=True)
+        except OSError as error:
+            raise self._config.error(
+                "data", f"{near} cannot be replaced: {error.strerror}; remove it"
+            ) from error
+        try:
+            self._listen(server, f"unix:{near}", secure=secure)
+        except RuntimeError as error:
+            logger.warning("other workers come over the port, not over %s: %s", near, error)
+
     def _bind(self, server: grpc.aio.Server, key: str, listener: Listener, *, secure: bool) -> int:
         place = join_address(listener.host, listener.port)
         try:
-            if not secure:
-                return server.add_insecure_port(place)
-            assert self._certificates is not None, "the configuration was checked"
-            return server.add_secure_port(place, self._certificates.server_credentials())
+            return self._listen(server, place, secure=secure)
         except RuntimeError as error:
             raise self._config.error(f"{key}.port", f"cannot listen on {place}") from error
+
+    def _listen(self, server: grpc.aio.Server, place: str, *, secure: bool) -> int:
+        if not secure:
+            return server.add_insecure_port(place)
+        assert self._certificates is not None, "the configuration was checked"
+        return server.add_secure_port(place, self._certificates.server_credentials())
 
 
 def _peer_key(config: NodeConfig) -> str:

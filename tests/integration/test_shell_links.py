@@ -70,8 +70,9 @@ class End:
     """One node's ends of the links: it accepts, dials, and notes what happens."""
 
     def __init__(
-        self, name: NodeId, files: CertificateFiles | None, hello: Hello | None = None
-    ) -> None:
+        self, name: NodeId, files: CertificateFiles | None, hello: Hello | None = None,
+        near: Mapping[str, Path] | None = None,
+    ) -> None:  # fmt: skip
         self.name = name
         self.troubles: list[str] = []
         self.desk = PeerDesk(
@@ -87,8 +88,9 @@ class End:
         self.failures: list[str] = []
         held = None if files is None else NodeCertificates(files)
         self.client = PeerClient(
-            self.desk, self.node, feed, self.raft, held, lambda why: self.failures.append(why)
-        )
+            self.desk, self.node, feed, self.raft, held, lambda why: self.failures.append(why),
+            near or {},
+        )  # fmt: skip
         self.server: grpc.aio.Server | None = None
 
     def messages(self) -> list[object]:
@@ -101,11 +103,12 @@ class End:
         for peer, address in addresses.items():
             self.client.reach(peer, (address,))
 
-    async def accept(self, port: int, peers: tuple[NodeId, ...] = (N1, N2)) -> None:
+    async def accept(self, place: int | str, peers: tuple[NodeId, ...] = (N1, N2)) -> None:
+        """Listens at a port, or where gRPC is told."""
         sink = PeerSink(self.node, feed, self.raft.receive)
         server = grpc.aio.server(options=peer_channel.PEER_SERVER_OPTIONS)
         PeerServer(self.desk, peers, sink, is_secure=self.files is not None).add_to(server)
-        place = f"{HOST}:{port}"
+        place = f"{HOST}:{place}" if isinstance(place, int) else place
         if self.files is None:
             server.add_insecure_port(place)
         else:
@@ -203,6 +206,34 @@ def test_raft_frames_travel_on_a_stream_of_their_own(
             two.server = None
             await until(lambda: one.raft.connected == [])
             assert one.client.send_raft(N2, b"too late") is False
+
+    run(scenario())
+
+
+def test_a_worker_of_the_same_host_is_dialled_at_its_socket_while_it_has_one(
+    files: dict[NodeId, CertificateFiles | None], tmp_path: Path
+) -> None:
+    async def scenario() -> None:
+        (port,) = free_ports(1)
+        address, near = f"{HOST}:{port}", tmp_path / "2"
+        one = End(N1, files[N1], near={address: near})
+        async with ends(one):
+            first = End(N2, files[N2])
+            async with ends(first):
+                # Nobody listens at the port.
+                await first.accept(f"unix:{near}")
+                one.dial({N2: address})
+                await until(lambda: one.client.is_up(N2))
+                one.client.send(N2, [frame(N1, 1, b"near")])
+                await until(lambda: first.node.of("on_peer"))
+            await until(lambda: not one.client.is_up(N2))
+            # Only the port says that the process is gone.
+            await until(lambda: (N2, True) in one.node.of("on_link_down"))
+            near.unlink(missing_ok=True)
+            second = End(N2, files[N2])
+            async with ends(second):
+                await second.accept(port)
+                await until(lambda: one.client.is_up(N2))
 
     run(scenario())
 

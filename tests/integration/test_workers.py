@@ -1,6 +1,7 @@
 """`fedq node` with `workers`: processes that share a port, under one supervisor."""
 
 import re
+import stat
 from pathlib import Path
 
 import psutil  # type: ignore[import-untyped]
@@ -82,6 +83,13 @@ def test_clients_of_one_port_are_spread_and_a_dead_worker_comes_back(
     with Host(tmp_path, 3) as host:
         assert host.ask("cluster", "status", "--wait", "20")["problems"] == []
         clients = [open_connection(host.node.amqp) for _ in range(CONNECTIONS)]
+        sockets = host.node.directory / "data" / "workers" / "sockets"
+        assert not sockets.exists() or stat.S_IMODE(sockets.stat().st_mode) == 0o700
+        # Each has links to both others, and none over a port.
+        linked = Path("/proc/net/unix").read_text().split("\n")
+        open_there = [line for line in linked if f"{sockets}/" in line and " 03 " in line]
+        # (Where the path of the test's directory leaves room for that.)
+        assert len(open_there) >= 6 or len(str(sockets)) > 105
         known = host.ask("cluster", "connections")["connections"]
         assert sorted({one["node"] for one in known}) == ["h", "h.2", "h.3"]
         for number, client in enumerate(clients):

@@ -119,6 +119,7 @@ class Supervisor:
         """Stops every worker at once: each hands over to other hosts, not to the next one here."""
         for task in self._restarts.values():
             task.cancel()
+        await asyncio.gather(*self._restarts.values(), return_exceptions=True)
         running = [child for child in self._children.values() if child.is_running]
         await asyncio.gather(*(child.stop() for child in running))
         logger.info("fedq %s stopped with all its workers", self._host)

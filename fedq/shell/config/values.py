@@ -146,6 +146,8 @@ class NodeConfig:
     workers: int | None = 1
     #: It is one of several workers: others listen on its AMQP ports, too.
     shares_ports: bool = False
+    #: Peer addresses of this host's workers, its own too, and the Unix sockets of the same.
+    near: Mapping[str, Path] = field(default_factory=dict)
     #: At most this many clients; None = as many as the process may open descriptors.
     connections_max: int | None = None
     #: Clients of one address that may be about to log in.

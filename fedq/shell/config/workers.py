@@ -5,6 +5,8 @@ In: a host's configuration, and how many workers it is to have. Out: the configu
 its own: NAME.K, with its data in `workers/K` below `data`. It joins the first one, and its other
 ports are those of the file plus 100 for each worker before it.
 
+Links between workers go over Unix sockets, in a directory of their user's own.
+
 Invariants: no two workers share anything but the AMQP ports; what the file says of the whole host
 (memory) is divided among them, what it says of a node holds for each.
 """
@@ -23,6 +25,10 @@ from fedq.shell.config.values import Listener, NodeConfig, join_address
 DIRECTORY: Final = "workers"
 #: From one worker to the next.
 PORT_STEP: Final = 100
+#: In that directory, those of the sockets.
+_SOCKETS: Final = "sockets"
+#: What the system takes as the path of a socket.
+_SOCKET_PATH_BYTES_MAX: Final = 107
 #: Where the first worker listens for the others if the file does not say where it does for peers.
 DEFAULT_PEER: Final = Listener("127.0.0.1", 15_681)
 _PORT_MAX: Final = 65_535
@@ -66,7 +72,16 @@ def workers_of(config: NodeConfig, count: int, memory_bytes: int) -> tuple[NodeC
     workers = (first, *others)
     _check_ports(workers)
     _check_certificate(workers)
-    return workers
+    near = _sockets(workers)
+    return tuple(replace(each, near=near) for each in workers)
+
+
+def _sockets(workers: tuple[NodeConfig, ...]) -> dict[str, Path]:
+    """The socket of each worker, by its peer address; none if their paths are too long for that."""
+    place = (workers[0].data / DIRECTORY / _SOCKETS).absolute()
+    found = {each.peer_address: place / str(number) for number, each in enumerate(workers, 1)}
+    is_short = all(len(str(each).encode()) <= _SOCKET_PATH_BYTES_MAX for each in found.values())
+    return found if is_short else {}
 
 
 def _further(first: NodeConfig, number: int) -> NodeConfig:

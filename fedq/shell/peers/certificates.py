@@ -14,7 +14,7 @@ import grpc.aio
 from fedq.core.ids import NodeId
 from fedq.shell.config.certificates import CertificateError, check_node_certificate
 from fedq.shell.config.values import CertificateFiles
-from fedq.shell.peers.channel import CHANNEL_OPTIONS
+from fedq.shell.peers.channel import CHANNEL_OPTIONS, Options
 from fedq.shell.peers.proof import PeerProof
 
 
@@ -75,13 +75,18 @@ class NodeCertificates:
         )
 
     def open_channel(
-        self, address: str, interceptors: Sequence[grpc.aio.ClientInterceptor] = ()
-    ) -> grpc.aio.Channel:
-        """A channel to another node, as `fedq.shell.peers.channel.open_channel`."""
+        self, address: str, interceptors: Sequence[grpc.aio.ClientInterceptor] = (),
+        host: str = "",
+    ) -> grpc.aio.Channel:  # fmt: skip
+        """A channel to another node, as `fedq.shell.peers.channel.open_channel`.
+
+        `host`: what its certificate has to name, where the address does not say so.
+        """
         pem = self._pem
         credentials = grpc.ssl_channel_credentials(pem.authority, pem.key, pem.certificate)
+        options: Options = [("grpc.ssl_target_name_override", host)] if host else []
         return grpc.aio.secure_channel(
-            address, credentials, CHANNEL_OPTIONS, interceptors=interceptors
+            address, credentials, [*CHANNEL_OPTIONS, *options], interceptors=interceptors
         )
 
 

@@ -13,7 +13,9 @@ import asyncio
 import contextlib
 import logging
 import socket
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from types import MappingProxyType
 from typing import Final, NamedTuple, Protocol
 
 import grpc.aio
@@ -36,6 +38,8 @@ logger = logging.getLogger(__name__)
 
 #: Where a peer may be reached.
 Addresses = tuple[str, ...]
+#: Addresses of nodes of this host -> the Unix sockets of the same.
+Near = Mapping[str, Path]
 
 
 class LinkInputs(Protocol):
@@ -68,13 +72,19 @@ class RaftLinks(Protocol):
 class _Dialing:
     """The channel to one peer; another one once certificates, or its address, are others."""
 
-    __slots__ = ("_at", "_certificates", "_channel", "_closing", "_version", "addresses")
+    __slots__ = (
+        "_at", "_certificates", "_channel", "_closing", "_near", "_target", "_version", "addresses",
+    )  # fmt: skip
 
-    def __init__(self, addresses: Addresses, certificates: NodeCertificates | None) -> None:
+    def __init__(
+        self, addresses: Addresses, certificates: NodeCertificates | None, near: Near
+    ) -> None:
         """`addresses`: where it may be, one at least; what is likely first."""
         self.addresses = addresses
-        #: The one that is dialled.
+        #: The one that is dialled, and what gRPC is told.
         self._at = addresses[0]
+        self._target = ""
+        self._near = near
         self._certificates = certificates
         self._version = 0
         self._channel = self._open()
@@ -101,9 +111,15 @@ class _Dialing:
     def channel(self) -> grpc.aio.Channel:
         """The channel for an attempt to dial that begins now."""
         certificates = self._certificates
-        if certificates is not None and certificates.version != self._version:
+        is_old = certificates is not None and certificates.version != self._version
+        if is_old or self._target != self._find_target():
             self._replace()
         return self._channel
+
+    def _find_target(self) -> str:
+        """The socket of a worker of this host, once it has one; else its address."""
+        near = self._near.get(self._at)
+        return self._at if near is None or not near.exists() else f"unix:{near}"
 
     def _replace(self) -> None:
         closing = asyncio.create_task(self._channel.close())
@@ -112,10 +128,12 @@ class _Dialing:
         self._channel = self._open()
 
     def _open(self) -> grpc.aio.Channel:
+        self._target = self._find_target()
         if self._certificates is None:
-            return open_channel(self._at, None)
+            return open_channel(self._target, None)
         self._version = self._certificates.version
-        return self._certificates.open_channel(self._at)
+        host = "" if self._target == self._at else split_address(self._at)[0]
+        return self._certificates.open_channel(self._target, host=host)
 
     async def close(self) -> None:
         """Closes the channel."""
@@ -134,8 +152,8 @@ class PeerClient:
     """The outgoing side of all links of one node."""
 
     __slots__ = (
-        "_certificates", "_desk", "_endings", "_feed", "_is_stopped", "_node", "_on_failed",
-        "_peers", "_raft",
+        "_certificates", "_desk", "_endings", "_feed", "_is_stopped", "_near", "_node",
+        "_on_failed", "_peers", "_raft",
     )  # fmt: skip
 
     def __init__(
@@ -146,8 +164,14 @@ class PeerClient:
         raft: RaftLinks,
         certificates: NodeCertificates | None,
         on_failed: Callable[[str], None],
+        near: Near = MappingProxyType({}),
     ) -> None:
-        """`on_failed` hears of a failure of this node's own that the streams cannot survive."""
+        """`on_failed` hears of a failure of this node's own that the streams cannot survive.
+
+        `near`: of addresses of this host's workers, their Unix sockets, which are dialled instead
+        while they are there. Whether a process is gone its port alone says.
+        """
+        self._near = near
         self._desk = desk
         self._node = node
         self._feed = feed
@@ -166,7 +190,9 @@ class PeerClient:
                 known.link.dial_anew()
                 known.raft.dial_anew()
         elif peer != self._desk.hello.node and not self._is_stopped:
-            self._peers[peer] = self._begin(peer, _Dialing(addresses, self._certificates))
+            self._peers[peer] = self._begin(
+                peer, _Dialing(addresses, self._certificates, self._near)
+            )
 
     def leave(self, peer: NodeId) -> None:
         """Ends the streams to a peer for good."""

@@ -28,7 +28,7 @@ class Site(NamedTuple):
 
 def host_of(peer_address: str) -> str:
     """The host of "host:port", as nodes are reached there by their peers."""
-    return peer_address.rpartition(":")[0]
+    return peer_address.rpartition(":")[0].lower()
 
 
 def weight(subject: str, node: NodeId) -> int:

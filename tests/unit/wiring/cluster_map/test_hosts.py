@@ -1,5 +1,7 @@
 """Hosts with several nodes: copies and votes go to different hosts first (docs/adr/0098)."""
 
+from random import Random
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -16,6 +18,7 @@ from fedq.wiring.cluster_map.operations_members import (
     Speaks,
 )
 from fedq.wiring.cluster_map.placement import Site, choose, spread
+from fedq.wiring.cluster_map.roster import MANY_HOSTS
 from fedq.wiring.failover.decide import FailoverMemory, decide
 from tests.unit.wiring.failover.test_failover import PATIENCE_MS, REVIVE_WAIT_MS, Leader
 from tests.unit.wiring.maps import Wired, down, queue
@@ -92,6 +95,33 @@ def test_whose_configurations_name_two_of_one_host_keep_their_votes() -> None:
     wired.ok(down("d.1"))
     wired.come_up("d.1", 2)
     assert wired.voters() == ["a.1", "a.2", "b.1", "c.1", "d.1"]
+
+
+JOINING = st.lists(
+    st.tuples(st.sampled_from("abcdefg"), st.integers(2, 9)), unique=True, max_size=12
+)
+
+
+@given(JOINING, st.randoms(use_true_random=False))
+def test_whatever_joins_in_whatever_order_one_host_of_three_may_be_lost(
+    joining: list[tuple[str, int]], random: Random
+) -> None:
+    wired = Housed("a.1")
+    for host, number in joining:
+        name = f"{host}.{number}"
+        wired.ok(AdmitNode(NodeId(name), wired.address(name), f"disk of {name}"))
+    # Those that were let in come up at some time, and some of them twice.
+    for host, number in random.sample(joining, len(joining)):
+        wired.come_up(f"{host}.{number}")
+        if random.random() < 0.3:
+            wired.come_up(f"{host}.{number}", 2)
+    hosts = {"a", *(host for host, _ in joining)}
+    voting = [name.partition(".")[0] for name in wired.voters()]
+    if len(hosts) >= MANY_HOSTS:
+        assert len({*voting}) == len(voting) == min(len(hosts), VOTERS_MAX)
+    else:
+        assert len(voting) == min(len(joining) + 1, VOTERS_MAX)
+        assert {*voting} == hosts
 
 
 def test_an_operator_may_still_have_a_second_node_of_a_host_vote() -> None:
