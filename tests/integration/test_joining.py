@@ -100,9 +100,10 @@ def test_one_node_becomes_three_and_a_dead_one_is_replaced_under_clients(
     assert ended.poll() == 1
     assert "was taken out of this cluster" in cluster.nodes["b"].log()
     cluster.nodes["b"].process = None
-    del cluster.nodes["b"]
+    old = cluster.nodes.pop("b")
     cluster.join("b", "c")
     cluster.wait_whole("work", WITHIN_S)
+    the_old_one_stays_out(cluster, old)
 
     known = publisher.confirmed
     until("messages flow still", partial(publisher.is_past, known + 50))
@@ -114,6 +115,23 @@ def test_one_node_becomes_three_and_a_dead_one_is_replaced_under_clients(
     assert (publisher.failure, consumer.failure) == (None, None)
     assert consumer.got == [(number, False) for number in range(publisher.confirmed)]
     start_all_again(cluster, open_connection)
+
+
+def the_old_one_stays_out(cluster: Growing, old: NodeProcess) -> None:
+    """While its successor is stopped, the machine that was forgotten is switched on again."""
+    cluster.kill("b")
+    until("b counts as down", lambda: member(cluster, "b")["state"] == "down", WITHIN_S)
+    known = member(cluster, "b")["incarnation"]
+    old.start()
+    ended = old.process
+    assert ended is not None
+    until("it is told, and ends", lambda: ended.poll() is not None, WITHIN_S)
+    assert "has another data directory" in old.log()
+    old.process = None
+    assert member(cluster, "b")["incarnation"] == known
+    cluster.nodes["b"].start()
+    cluster.wait_served("b", WITHIN_S)
+    cluster.wait_whole("work", WITHIN_S)
 
 
 def status(cluster: Growing, node: str) -> dict[str, Any]:

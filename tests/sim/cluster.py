@@ -107,6 +107,7 @@ class Cluster:
                 unix_offset_ms=self._all_hosts[name].unix_offset_ms + skew_ms,
                 replace_backup_ms=self.plan.replace_backup_ms,
                 replace_voter_ms=self.plan.replace_voter_ms,
+                drain_grace_ms=700,
                 revive_wait_ms=self.plan.revive_wait_ms,
                 fragment_threshold=self.plan.fragment_threshold,
                 retire_idle_ms=self.plan.retire_idle_ms,

@@ -378,6 +378,8 @@ class ClientFlow:
         for channel in client.channels.values():
             self.answers.flush_confirms(channel)
         client.machine.close(violation)
+        # Whatever kept it from being read: it has only to say close-ok.
+        self.state.release_all_reading(client)
         self._arm(client)
         self.state.dirty_clients[client] = None
         for channel in list(client.channels.values()):

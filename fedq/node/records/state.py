@@ -357,6 +357,13 @@ class NodeState:
                 client.machine.excuse_silence(self.now_ms)
                 self.out.reading[client.connection] = True
 
+    def release_all_reading(self, client: Client) -> None:
+        """Takes away all reasons not to read: what comes from now on is read and dropped."""
+        if client.read_blocks is not None:
+            client.read_blocks = None
+            client.machine.excuse_silence(self.now_ms)
+            self.out.reading[client.connection] = True
+
     @property
     def voters(self) -> tuple[NodeId, ...]:
         """The nodes that elect: by the log, or by the configuration if that never named any.

@@ -187,6 +187,7 @@ def test_show_as_json_keeps_its_promised_shape() -> None:
                 "epoch": 2,
                 "reign": 1,
                 "state": "serving",
+                "moves_to": None,
                 "ready": 10,
                 "unacknowledged": 1,
                 "messages": 11,

@@ -11,14 +11,17 @@ from fedq.amqp.methods import (
     ConfirmSelect,
     ConfirmSelectOk,
     ConnectionClose,
+    ConnectionCloseOk,
     QueueDeclare,
     QueueDeclareOk,
     TxCommit,
     TxCommitOk,
     TxSelect,
     TxSelectOk,
+    encode_method,
 )
 from fedq.core.ids import NodeId
+from fedq.node.node import Node
 from fedq.wiring.cluster_map.operations import Operation, encode_command
 from fedq.wiring.cluster_map.operations_moves import DrainNode, UndrainNode
 from tests.unit.amqp.wire import publish
@@ -169,6 +172,27 @@ def test_nobody_is_sent_away_while_there_is_nowhere_to_go() -> None:
     cluster.pass_ms(500)
     # n3, which led the queue by then, may have handed it out before it died.
     assert consumer.deliveries() in (["c"], ["again: c"])
+
+
+def test_who_is_not_read_for_an_alarm_is_read_again_as_it_is_sent_away() -> None:
+    """Before, its close-ok was not read, and its socket stood for three seconds more."""
+    cluster = cluster_of_three()
+    client = cluster.client("n1")
+    state = cluster.node("n1").state
+
+    def hold(_: Node) -> None:
+        state.hold_reading(state.clients[client.connection], "an alarm")
+
+    cluster.hosts[N1].inbox.append(hold)
+    cluster.settle()
+    assert not client.is_read
+    decide(cluster, DrainNode(N1, True))
+    cluster.pass_ms(300)
+    assert was_sent_away(client)
+    assert client.is_read
+    client.write(encode_method(0, ConnectionCloseOk()))
+    cluster.settle()
+    assert client.lost
 
 
 def test_a_grace_time_of_zero_waits_for_nobody() -> None:
