@@ -48,7 +48,10 @@ def wanted_of(key: QueueKey, operator: bool, row: Mapping[str, Any]) -> PutPolic
         said = apply_to if isinstance(apply_to, str) else erlang_text(apply_to)
         text = f"apply-to '{said[: limits.NAME_BYTES_MAX]}' unrecognised"
         return f"{text}; should be 'queues', 'exchanges' or 'all'"
-    text = definition_json(definition)
+    try:
+        text = definition_json(definition)
+    except orjson.JSONEncodeError:
+        return "definition is nested too deeply"
     if len(text.encode()) > limits.ARGUMENTS_BYTES_MAX:
         return f"definition takes more than {limits.ARGUMENTS_BYTES_MAX} bytes as JSON"
     wanted = PutPolicy(key.vhost, key.name, operator, pattern, apply_to, priority, text)

@@ -126,7 +126,7 @@ PERMISSIONS_MAX: Final = 20_000
 #: Policies of users, and of operators; and the steps of the patterns of those of a virtual host,
 #: which all are tried on a name at once.
 POLICIES_MAX: Final = 2_000
-POLICY_STEPS_MAX: Final = 2_500
+POLICY_STEPS_MAX: Final = 10_000
 TAGS_PER_USER_MAX: Final = 16
 PASSWORD_BYTES_MAX: Final = 1_024
 #: A stored password: scheme, cost, salt and key as text.

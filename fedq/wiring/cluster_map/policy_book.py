@@ -29,7 +29,7 @@ from fedq.wiring.cluster_map.queue_arguments import CLASSIC, QUORUM, STREAM, typ
 from fedq.wiring.cluster_map.state import MapState
 
 #: So many steps of patterns, times characters of a name, are a unit of work, as a shift.
-_STEPS_SHIFT: Final = 4
+_STEPS_SHIFT: Final = 5
 _TYPES: Final = (CLASSIC, QUORUM, STREAM)
 
 

@@ -137,7 +137,7 @@ def erlang_text(value: object) -> str:
     try:
         return orjson.dumps(value).decode()[:VALUE_CHARACTERS_MAX]
     except orjson.JSONEncodeError:
-        return str(value)[:VALUE_CHARACTERS_MAX]
+        return "what is nested too deeply"
 
 
 def is_known(setting: str, operator: bool) -> bool:

@@ -13,6 +13,8 @@ from tests.unit.http.tool import Tool, tool
 
 P, OPS = "policies/%2F", "operator-policies/%2F"
 BODY = {"pattern": "^a", "definition": {"max-length": 5}, "priority": 2, "apply-to": "queues"}
+#: About as deep as JSON is read.
+DEEP = b"[" * 900 + b"]" * 900
 
 
 @pytest.fixture
@@ -55,6 +57,8 @@ def test_a_policy_is_put_shown_replaced_and_deleted(asked: Tool, path: str) -> N
         (BODY | {"definition": {"foo": 1}}, '[{<<"foo">>,1}] are not recognised policy settings'),
         (BODY | {"definition": {"max-length": "x"}}, '<<"x">> is not a valid maximum length'),
         (BODY | {"definition": {"x": "y" * ARGUMENTS_BYTES_MAX}}, "definition takes more than"),
+        (b'{"pattern":"","definition":{"a":%b}}' % DEEP, "definition is nested too deeply"),
+        (b'{"definition":{},"pattern":%b}' % DEEP, "pattern should be a binary but was what is"),
         (BODY | {"priority": "x"}, 'priority should be a number, actually was <<"x">>'),
         (BODY | {"priority": None}, "priority should be a number, actually was null"),
         (BODY | {"priority": 1.5}, "priority should be a number, actually was 1.5"),

@@ -54,10 +54,10 @@ FRAME = (
 
 
 #: What is half changed if it raises: how a fragment gets back what a member had, or writes what
-#: it has done.
+#: it has done; an exclusive queue that is made.
 HALF_CHANGED = (
     "fragments/", "drain_records", "SegmentPlan", "Replication", "journal/", "PrivateFlow",
-    "Router",
+    "Router", "Accounts.charge",
 )  # fmt: skip
 
 
