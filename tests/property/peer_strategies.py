@@ -82,6 +82,7 @@ BY_FIELD: dict[str, st.SearchStrategy[object]] = {
     ),
     "messages": st.lists(CONTENTS, max_size=4),
     "resent": FLAGS, "once": FLAGS, "exclusive": FLAGS, "whole": FLAGS, "more": FLAGS,
+    "retires": FLAGS, "busy": FLAGS,
     "done": FLAGS,
     "positions": LISTS, "redelivered": LISTS, "acknowledged": LISTS, "requeued": LISTS,
     "rejected": LISTS, "unseen": LISTS, "unmatched": LISTS, "refused": LISTS,

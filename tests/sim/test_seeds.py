@@ -96,7 +96,7 @@ def test_nothing_is_lost_or_comes_twice_as_fragments_come_and_go(seed: int) -> N
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", range(4_001, 4_009))
+@pytest.mark.parametrize("seed", range(4_001, 4_008))
 def test_nothing_is_lost_as_fragments_come_and_go_among_faults(seed: int) -> None:
     result = run_seed(seed, retiring=True)
     assert not result.problems, f"{result.problems}, python -m tests.sim --retiring --seed {seed}"

@@ -387,7 +387,8 @@ class Outlets:
 
         In the latter case what it was to get goes to another fragment (docs/adr/0100).
         """
-        publisher = self.state.publishers.pop(fragment, None)
+        publishers = self.state.publishers
+        publisher = publishers.get(fragment)
         if publisher is None:
             return
         if not publisher.is_idle and self.is_retired(fragment, queue):
@@ -395,6 +396,7 @@ class Outlets:
         else:
             settle_groups(self.state, fragment, publisher.abandon())
         release_paused(self.state, publisher)
+        del publishers[fragment]
 
     def is_retired(self, fragment: FragmentId, queue: QueueKey) -> bool:
         """Whether the queue of a fragment that is gone lives on: it has one that is older.

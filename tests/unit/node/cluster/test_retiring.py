@@ -303,6 +303,46 @@ def test_who_goes_down_and_comes_up_meanwhile_voids_it() -> None:
     cluster.wait_for(lambda: is_retired(cluster), 30_000)
 
 
+def test_a_refused_question_voids_one_of_which_nobody_knows() -> None:
+    cluster, publisher = grown(request_timeout_ms=1_000)
+    publisher.said.clear()
+    epoch = cluster.node("n1").state.map.fragments[TWO].epoch
+    cluster.unheard[NodeId("n3")] = None
+    step_until(cluster, lambda: TWO in cluster.node("n3").state.quiet)
+    cluster.pass_ms(2_000)
+    incarnation = cluster.node("n2").state.settings.incarnation
+    wish(cluster, MemberDown(NodeId("n2"), incarnation), by="n1")
+    cluster.pass_ms(500)
+    publisher.publish("orders", "a")
+    assert not publisher.has(BasicAck), "what was asked first may be decided yet"
+    del cluster.unheard[NodeId("n3")]
+    cluster.wait_for(lambda: publisher.has(BasicAck))
+    assert cluster.node("n1").state.map.fragments[TWO].epoch > epoch
+    assert drain(cluster) == ["a"]
+
+
+@pytest.mark.parametrize("name", ["n2", "n3"])
+def test_what_begins_anew_meanwhile_sends_nothing(name: str) -> None:
+    """A step that failed is done again later: all are turned to the primary once more."""
+    cluster, own = grown()
+    publisher = sticking(cluster) if name == "n2" else own
+    publisher.said.clear()
+    cluster.unheard[NodeId("n3")] = None
+    step_until(cluster, lambda: TWO in cluster.node(name).state.quiet)
+    publisher.publish("orders", "a")
+
+    def aim(node: Node) -> None:
+        node.map.sessions.aim(node.state.map.fragments[TWO])
+
+    cluster.hosts[NodeId(name)].inbox.append(aim)
+    cluster.pass_ms(200)
+    assert not publisher.has(BasicAck)
+    del cluster.unheard[NodeId("n3")]
+    cluster.wait_for(lambda: is_retired(cluster))
+    cluster.wait_for(lambda: publisher.has(BasicAck))
+    assert drain(cluster) == ["a"]
+
+
 def test_a_question_of_which_nobody_knows_is_asked_again() -> None:
     cluster, publisher = grown(request_timeout_ms=1_000)
     cluster.proposals_lost = True
