@@ -45,6 +45,7 @@ from fedq.fragments.primary.contents import EVERYTHING
 from fedq.fragments.primary.losses import PURGED, RETENTION
 from fedq.fragments.primary.unread_returns import UnreadReturns
 from fedq.fragments.runs.moves import Going, Taken
+from fedq.fragments.runs.ranked import RankedFresh
 from fedq.fragments.runs.runs import ON_DISK, RUN_MAX
 from fedq.fragments.runs.sized import SizedFresh
 from fedq.fragments.singly.holders import DEAD, DYING
@@ -275,6 +276,8 @@ class Fragment(UnreadReturns):
     def purge(self, through: int, most: int = 1 << 62) -> int:
         """Removes what is ready up to a position, so many at most; returns how many messages."""
         going, left, fresh = Going(), most, self.fresh
+        if isinstance(fresh, RankedFresh) and fresh.count:
+            left -= going.add_stowed(fresh, fresh.pages.lowest(left, through))
         while left and fresh.count and fresh.first <= through:
             if not fresh.at_hand:
                 last = min(fresh.first + left - 1, fresh.next_last, through)
