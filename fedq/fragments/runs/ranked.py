@@ -90,6 +90,15 @@ class RankedFresh(Fresh):
             self._ahead_bytes -= ahead.popleft()[1]
         return self._ahead_bytes
 
+    def is_alike(self, position: int, other: int) -> bool:
+        """Whether two messages have the same priority, or both one that is not known.
+
+        Then whoever reads for one of them keeps the other one, too.
+        """
+        pages = self.pages
+        are_here = position in pages and other in pages
+        return are_here and pages.rank_of(position) == pages.rank_of(other)
+
     # --- they come and go ------------------------------------------------------------------------
 
     def leave_memory(self, position: int, persistent: bool, priority: int, size: int) -> None:

@@ -218,6 +218,13 @@ class ReadingBack:
         They were all looked at.
         """
         identity, positions = primary.fragment.fragment_id, [first]
+        fresh = primary.fragment.fresh
+        if isinstance(fresh, RankedFresh):
+            # Others there may have been read, and left where they are.
+            beyond = range(first + 1, first + LOST_MAX)
+            alike = [position for position in beyond if fresh.is_alike(first, position)]
+            here = [p for p in alike if self.state.places_of(identity, p) == places]
+            return [first, *here]
         while len(positions) < LOST_MAX:
             found = missing(primary.fragment, positions[-1] + 1, _BEYOND)
             if found is None or self.state.places_of(identity, found[0]) != places:

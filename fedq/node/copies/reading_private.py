@@ -17,6 +17,7 @@ from fedq.core.ids import FragmentId, QueueKey
 from fedq.core.limits import DEAD_LETTERS_MAX
 from fedq.core.ranges import count
 from fedq.fragments.fragment import Fragment
+from fedq.fragments.runs.ranked import RankedFresh
 from fedq.fragments.upkeep.stowing import (
     fill,
     is_over,
@@ -191,8 +192,10 @@ class ReadingPrivate:
         """Gives up a message, and those behind it in the same places; and says so."""
         state, private = self.state, reading.private
         identity: FragmentId = private.fragment.fragment_id
-        end = first
-        while end < first + _LOST_MAX and state.scratch.places_of(identity, end + 1) == places:
+        end, fresh = first, private.fragment.fresh
+        # Where messages have priorities, others there may have been read and left.
+        most = 0 if isinstance(fresh, RankedFresh) else _LOST_MAX
+        while end < first + most and state.scratch.places_of(identity, end + 1) == places:
             end += 1
         state.risk.begin()
         lost = count(lose(private.fragment, first, end))
