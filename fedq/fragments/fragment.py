@@ -287,7 +287,7 @@ class Fragment(UnreadReturns):
             going.add(part, [(first, first + len(part) - 1)])
             left -= len(part)
         if left and self.tracked is not None:
-            positions, _ = self.tracked.take(left, through + 1)
+            positions = self.tracked.take_whatever(left, through + 1)
             self.forget_singles(self.tracked, sorted(positions), going)
             left -= len(positions)
         if going.ranges:

@@ -157,14 +157,15 @@ def test_a_queue_with_priorities_longer_than_memory_is_drained_by_priority(
 def test_priorities_are_known_again_after_a_kill(open_connection: Connect, tmp_path: Path) -> None:
     with Cluster(tmp_path, names="a", more=MORE) as cluster:
         node = cluster.nodes["a"]
-        assert node.process is not None
-        before = psutil.Process(node.process.pid).memory_info().rss
         fill(open_connection, node.amqp, range(COUNT), {"x-max-priority": RANKS - 1})
         cluster.kill("a")
         node.start()
         cluster.wait_served("a")
+        assert node.process is not None
+        process = psutil.Process(node.process.pid)
+        before = process.memory_info().rss
         assert drained(open_connection, node.amqp, COUNT) == ranked(range(COUNT))
-        assert psutil.Process(node.process.pid).memory_info().rss < before + 20 * MIB
+        assert process.memory_info().rss < before + 20 * MIB
 
 
 def test_a_long_queue_with_priorities_fails_over(open_connection: Connect, tmp_path: Path) -> None:

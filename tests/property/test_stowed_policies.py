@@ -65,9 +65,7 @@ class StowedPolicyMachine(PolicyMachine):
     def scratch(self, size: int, copy: bool) -> None:
         """What is not persistent leaves memory, too."""
         through = self.fragment.last
-        positions, messages = for_scratch(
-            self.fragment, 0, 0, size, 1_000, False, through, 1
-        )
+        positions, messages = for_scratch(self.fragment, 0, 0, size, 1_000, False, through, 1)
         assert messages == [self.disk[position] for position in positions]
         assert not any(map(is_persistent, messages))
         if positions:

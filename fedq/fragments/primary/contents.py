@@ -212,7 +212,9 @@ class Contents:
         """About how many bytes the messages have that can be taken without reading."""
         fresh, tracked = self.fresh, self.tracked
         if isinstance(fresh, RankedFresh):
-            return fresh.bytes_ahead(tracked.messages, tracked.unacked) if tracked is not None else 0
+            return (
+                fresh.bytes_ahead(tracked.messages, tracked.unacked) if tracked is not None else 0
+            )
         here = fresh.count - fresh.stowed_count
         return self.bytes_in_memory * fresh.at_hand // here if here else 0
 

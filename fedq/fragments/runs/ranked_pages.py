@@ -274,7 +274,7 @@ class RankedPages:
         return to_ranges(found)
 
     def _after(self, position: int, rank: int) -> int:
-        """The first one of a priority beyond a position, within the next pages; else that one + 1."""
+        """The first one of a priority beyond a position; the position behind it: there is none."""
         at = position + 1
         for index in range(bisect_left(self._order, at >> PAGE_SHIFT), len(self._order)):
             number = self._order[index]
@@ -316,7 +316,9 @@ class RankedPages:
         found: list[Range] = []
         for number in self._order:
             base = number << PAGE_SHIFT
-            found += [(base + low, base + high) for low, high in self._pages[number].pieces(0, PAGE)]
+            found += [
+                (base + low, base + high) for low, high in self._pages[number].pieces(0, PAGE)
+            ]
         return join_ranges(found)
 
     def oldest_persistent(self) -> int | None:

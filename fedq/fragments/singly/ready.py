@@ -219,18 +219,33 @@ class ByPriority:
         positions: list[int] = []
         end = before if before is not None else _NEVER
         for rank in self._order:
-            if len(positions) == amount:
-                break
             stop = self._passes(rank)
-            if not stop:
+            if not stop or len(positions) == amount:
                 break
-            line = self._lines[rank]
-            positions += line.take(amount - len(positions), messages, out, min(end, stop))
-            if len(line) == 0:
-                del self._lines[rank]
+            self._take_of(rank, amount, messages, out, min(end, stop), positions)
         if len(self._lines) < len(self._order):
             self._order = sorted(self._lines, reverse=True)
         return positions
+
+    def take_whatever(
+        self, amount: int, messages: Mapping[int, bytes], out: Container[int], before: int
+    ) -> list[int]:
+        """Takes positions below one, in order, whatever on disk alone is before them."""
+        positions: list[int] = []
+        for rank in self._order:
+            self._take_of(rank, amount, messages, out, before, positions)
+        self._order = sorted(self._lines, reverse=True)
+        return positions
+
+    def _take_of(
+        self, rank: int, amount: int, messages: Mapping[int, bytes], out: Container[int], end: int,
+        positions: list[int],
+    ) -> None:  # fmt: skip
+        """Adds positions of a priority to those that are taken, up to so many."""
+        line = self._lines[rank]
+        positions += line.take(amount - len(positions), messages, out, end)
+        if len(line) == 0:
+            del self._lines[rank]
 
     def _passes(self, rank: int) -> int:
         """Below which position those of a priority come before all that is on disk alone."""

@@ -253,6 +253,15 @@ class TrackedMessages:
             self.ready_bytes -= sum(map(body_size, bodies))
         return positions, bodies
 
+    def take_whatever(self, amount: int, before: int) -> list[int]:
+        """Takes ready ones `before` a position that nobody is to be handed; an end follows."""
+        if self.ranked is None:
+            return self.take(amount, before)[0]
+        positions = self.ranked.take_whatever(amount, self.messages, self.unacked, before)
+        if self.policy.max_bytes is not None:
+            self.ready_bytes -= sum([body_size(self.messages[position]) for position in positions])
+        return positions
+
     def take_size(
         self, amount: int, size: int, taker: NodeId, before: int | None
     ) -> tuple[list[int], int]:

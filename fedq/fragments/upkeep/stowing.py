@@ -21,6 +21,7 @@ from fedq.fragments.runs.moves import Going
 from fedq.fragments.runs.ranked import RankedFresh
 from fedq.fragments.upkeep import stowing_ranked
 
+
 def may_stow(fragment: Fragment) -> bool:
     """Whether bodies of its messages may be on disk alone; of a stream, what the journal has."""
     goes = not fragment.singly or isinstance(fragment.fresh, RankedFresh)

@@ -37,15 +37,10 @@ def stow(fragment: Fragment, through: int, keep: int, most: int, least: int) -> 
     tracked = fragment.tracked
     if tracked is None:
         return 0
-    held = [
-        p for p in _held(tracked, most) if p <= through and _flags(tracked, p) & FLAG_PERSISTENT
-    ]
+    held = [p for p in _held(tracked, most) if p <= through and _persists(tracked, p)]
     gone = _let_go_held(fragment, tracked, held, least)
-    last = [
-        p
-        for p in _last(fragment, tracked, keep, most)
-        if p <= through and _flags(tracked, p) & FLAG_PERSISTENT
-    ]
+    last = _last(fragment, tracked, keep, most)
+    last = [p for p in last if p <= through and _persists(tracked, p)]
     return gone + _let_go(fragment, tracked, _worth_it(fragment, tracked, last, least))
 
 
@@ -59,15 +54,12 @@ def for_scratch(
     tracked = fragment.tracked
     if tracked is None:
         return [], []
-
-    def may_go(position: int) -> bool:
-        return any_kind or not _flags(tracked, position) & FLAG_PERSISTENT
-
-    held = list(filter(may_go, _held(tracked, most)))
+    held = [p for p in _held(tracked, most) if any_kind or not _persists(tracked, p)]
     positions = [p for first, last in _runs(tracked, held, least) for p in range(first, last + 1)]
     if not positions:
-        last = list(filter(may_go, _last(fragment, tracked, keep, most)))
-        positions = _worth_it(fragment, tracked, last, least)
+        last_ones = _last(fragment, tracked, keep, most)
+        last_ones = [p for p in last_ones if any_kind or not _persists(tracked, p)]
+        positions = _worth_it(fragment, tracked, last_ones, least)
     found: list[int] = []
     for position in positions:
         if size <= 0:
@@ -128,8 +120,8 @@ def may_read(fragment: Fragment, is_memory_full: bool) -> bool:
 # --- which ones -----------------------------------------------------------------------------------
 
 
-def _flags(tracked: TrackedMessages, position: int) -> int:
-    return tracked.messages[position][0]
+def _persists(tracked: TrackedMessages, position: int) -> bool:
+    return tracked.messages[position][0] & FLAG_PERSISTENT != 0
 
 
 def _is_with_a_taker(tracked: TrackedMessages, position: int) -> bool:
@@ -176,9 +168,7 @@ def _worth_it(
     ]
 
 
-def _runs(
-    tracked: TrackedMessages, positions: Iterable[int], least: int
-) -> list[tuple[int, int]]:
+def _runs(tracked: TrackedMessages, positions: Iterable[int], least: int) -> list[tuple[int, int]]:
     """Positions (ascending) side by side with one taker, if these messages have enough bytes."""
     found: list[tuple[int, int]] = []
     unacked, messages = tracked.unacked, tracked.messages

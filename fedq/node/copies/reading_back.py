@@ -48,6 +48,8 @@ _SHARE_SHIFT: Final = 4
 #: What is read in one go (`NodeSettings.piece_bytes`), and how many reads are under way of a line.
 _READ_BYTES_MAX: Final = MIB
 _READS_MAX: Final = 4
+#: The same where each message is looked at by itself, as it has a priority.
+_READ_RANKED_MAX: Final = MIB >> 2
 #: How often something is looked for, beyond once in each place, before it is lost.
 _TRIES_MAX: Final = 3
 #: What a disk has failed to read is read anew every so often (`Primary.may_be_read_yet`).
@@ -247,7 +249,8 @@ class ReadingBack:
     def _extended(self, reading: Reading, place: Place, last: int) -> Place:
         """The place with those that follow it there, up to a position, and up to a bound."""
         fragment = reading.primary.fragment.fragment_id
-        most = self.state.settings.piece_bytes(_READ_BYTES_MAX)
+        is_ranked = isinstance(reading.primary.fragment.fresh, RankedFresh)
+        most = self.state.settings.piece_bytes(_READ_RANKED_MAX if is_ranked else _READ_BYTES_MAX)
         return extended(self.state.plan, fragment, place, last, most)
 
     def _ask_for_absent(self, reading: Reading) -> None:
