@@ -9,8 +9,9 @@ What the queue's policy asks (`fedq.core.policy`) is enforced by
 Messages are kept in two ways. Those without a history, nearly all, are in runs
 (`fedq.fragments.runs.runs`): *fresh* ones, which were not handed out in this reign, and *held*
 ones; publishes, takes and settlements handle them by the run; of a long line bodies may be on disk
-alone (`fedq.fragments.runs.fresh`). What comes back, or has a time, a priority or a note, is kept
-singly (`fedq.fragments.singly.tracked`), and stays so.
+alone (`fedq.fragments.runs.fresh`). What comes back, or has a priority or a note, is kept singly
+(`fedq.fragments.singly.tracked`), and stays so; with a priority, as long as it is in memory: else
+it stands in an index (`fedq.fragments.runs.ranked`).
 
 Invariants (held by `check`):
 * every message is kept in one way, and is either ready or with exactly one taker (P2); what is dead

@@ -47,6 +47,26 @@ class _Page:
         #: How many messages there are, and what they take on the disk.
         self.count = self.size = 0
 
+    def first_of(self, rank: int, start: int) -> int:
+        """The first entry of a priority from one on; -1: there is none."""
+        found = self.ranks.find(rank, start)
+        # What is gone, or not known, is told as of priority 0.
+        while found >= 0 and (not self.kinds[found] or self.kinds[found] & _UNKNOWN):
+            found = self.ranks.find(rank, found + 1)
+        return found
+
+    def last_of(self, rank: int) -> int:
+        """The last entry of a priority; -1: there is none."""
+        found = self.ranks.rfind(rank)
+        while found >= 0 and (not self.kinds[found] or self.kinds[found] & _UNKNOWN):
+            found = self.ranks.rfind(rank, 0, found)
+        return found
+
+    def last_unknown(self) -> int:
+        """The last entry whose priority is not known; -1: there is none."""
+        kinds = self.kinds
+        return max(kinds.rfind(_HERE | _UNKNOWN), kinds.rfind(_HERE | _UNKNOWN | _PERSISTENT))
+
     def pieces(self, start: int, stop: int) -> list[Range]:
         """Where from one entry up to another, without that one, messages stand side by side."""
         kinds = self.kinds
@@ -237,10 +257,7 @@ class RankedPages:
         for index in range(bisect_left(self._order, at >> PAGE_SHIFT), len(self._order)):
             number = self._order[index]
             page = self._pages[number]
-            found = page.ranks.find(rank, max(at - (number << PAGE_SHIFT), 0))
-            # What is gone, or not known, is told as of priority 0.
-            while found >= 0 and (not page.kinds[found] or page.kinds[found] & _UNKNOWN):
-                found = page.ranks.find(rank, found + 1)
+            found = page.first_of(rank, max(at - (number << PAGE_SHIFT), 0))
             if found >= 0:
                 self._firsts[rank] = (number << PAGE_SHIFT) + found
                 break
@@ -251,12 +268,11 @@ class RankedPages:
         for index in range(bisect_left(self._order, at >> PAGE_SHIFT), len(self._order)):
             number = self._order[index]
             kinds, start = self._pages[number].kinds, max(at - (number << PAGE_SHIFT), 0)
-            one, other = (
+            found = _lowest(
                 kinds.find(_HERE | _UNKNOWN, start),
                 kinds.find(_HERE | _UNKNOWN | _PERSISTENT, start),
             )
-            if one >= 0 or other >= 0:
-                found = max(one, other) if one < 0 or other < 0 else min(one, other)
+            if found >= 0:
                 self._first_unknown = (number << PAGE_SHIFT) + found
                 break
         return self._first_unknown
@@ -278,10 +294,7 @@ class RankedPages:
         at = position + 1
         for index in range(bisect_left(self._order, at >> PAGE_SHIFT), len(self._order)):
             number = self._order[index]
-            page = self._pages[number]
-            found = page.ranks.find(rank, max(at - (number << PAGE_SHIFT), 0))
-            while found >= 0 and (not page.kinds[found] or page.kinds[found] & _UNKNOWN):
-                found = page.ranks.find(rank, found + 1)
+            found = self._pages[number].first_of(rank, max(at - (number << PAGE_SHIFT), 0))
             if found >= 0:
                 return (number << PAGE_SHIFT) + found
         return at
@@ -297,13 +310,7 @@ class RankedPages:
         for index in range(bisect_left(self._order, expected), len(self._order)):
             number = self._order[index]
             page = self._pages[number]
-            if wants_unknown:
-                found = max(
-                    page.kinds.rfind(_HERE | _UNKNOWN),
-                    page.kinds.rfind(_HERE | _UNKNOWN | _PERSISTENT),
-                )
-            else:
-                found = page.ranks.rfind(rank)
+            found = page.last_unknown() if wants_unknown else page.last_of(rank)
             if number != expected or found < 0:
                 break
             last, expected = max(last, (number << PAGE_SHIFT) + found), expected + 1
@@ -325,9 +332,11 @@ class RankedPages:
         """The lowest position of a persistent message."""
         for number in self._order:
             kinds = self._pages[number].kinds
-            places = [kinds.find(_HERE | _PERSISTENT), kinds.find(_HERE | _PERSISTENT | _UNKNOWN)]
-            if max(places) >= 0:
-                return (number << PAGE_SHIFT) + min([each for each in places if each >= 0])
+            found = _lowest(
+                kinds.find(_HERE | _PERSISTENT), kinds.find(_HERE | _PERSISTENT | _UNKNOWN)
+            )
+            if found >= 0:
+                return (number << PAGE_SHIFT) + found
         return None
 
     def persistent_within(self, number: int) -> list[int]:
@@ -401,3 +410,8 @@ class RankedPages:
         assert (counts, unknown) == (self._counts, self.unknown)
         assert self.count == sum([page.count for page in self._pages.values()])
         assert self.size == sum([page.size for page in self._pages.values()])
+
+
+def _lowest(one: int, other: int) -> int:
+    """The lower one of two entries; -1 stands for none."""
+    return max(one, other) if one < 0 or other < 0 else min(one, other)

@@ -73,6 +73,10 @@ class Fifo:
         """Adds new messages behind all others, in the order of their positions."""
         self._fresh.extend(positions)
 
+    def append(self, position: int) -> None:
+        """Adds a new message behind all others."""
+        self._fresh.append(position)
+
     def put_back(self, position: int, message: bytes) -> None:
         """Puts a message back to the place that its position gives it."""
         heapq.heappush(self._returned, position)
@@ -199,9 +203,13 @@ class ByPriority:
 
     def extend(self, positions: Iterable[int], messages: Sequence[bytes]) -> None:
         """Adds new messages, each behind those of its priority."""
+        lines, highest = self._lines, self._max_priority
         for position, message in zip(positions, messages, strict=True):
-            if message:
-                self._line_of(self.rank_of(message)).extend((position,), (message,))
+            if not message:
+                continue
+            rank = min(priority_of(message), highest) if message[0] & FLAG_PRIORITY else 0
+            line = lines.get(rank)
+            (line if line is not None else self._line_of(rank)).append(position)
 
     def put_back(self, position: int, message: bytes) -> None:
         """Puts a message back to the place that its priority and position give it.
