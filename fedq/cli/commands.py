@@ -23,7 +23,7 @@ from fedq.cli.cluster import (
     user,
     vhost,
 )
-from fedq.cli.node import certs, config, node, store
+from fedq.cli.node import certs, config, health, node, store
 from fedq.cli.pipeline import pipeline
 from fedq.cli.terminal.options import JsonOption
 from fedq.cli.terminal.screen import print_json
@@ -40,6 +40,7 @@ app = typer.Typer(
 )
 app.command("up")(up.start_cluster)
 app.command("node")(node.run_node)
+app.command("health")(health.check_health)
 app.command("bench")(bench.load_broker)
 app.add_typer(cluster.app, name="cluster")
 app.add_typer(queue.app, name="queue")

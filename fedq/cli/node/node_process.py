@@ -36,6 +36,7 @@ from fedq.node.views.stream_view import StreamView
 from fedq.shell.config.values import ConfigError, NodeConfig
 from fedq.shell.host.allocator import settle_allocator
 from fedq.shell.host.process import settle_collector
+from fedq.shell.host.service_manager import ServiceManager
 from fedq.shell.host.watchdog import Watchdog
 from fedq.shell.joining import StoppedJoining
 from fedq.shell.node_settings import memory_bytes
@@ -92,8 +93,12 @@ async def _serve(config: NodeConfig, stop_with_stdin: bool) -> int:
     settle_collector()
     settle_allocator(memory_bytes(config))
     _tell_compiled()
-    with Watchdog(config.timing.loop_hang_ms):
+    view = overview(runner.node)
+    manager = ServiceManager(lambda: view.readiness().value)
+    with Watchdog(config.timing.loop_hang_ms), manager:
         try:
+            await runner.ending.wait()
+            manager.stopping()
             return await runner.wait()
         finally:
             await _stop_http(http)
