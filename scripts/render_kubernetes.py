@@ -1,4 +1,4 @@
-"""Writes `deploy/kubernetes/fedq.yaml`: the chart in `deploy/helm/fedq` with the values it comes with.
+"""Writes `deploy/kubernetes/fedq.yaml`: the chart `deploy/helm/fedq` with its own values.
 
     python scripts/render_kubernetes.py            # write it
     python scripts/render_kubernetes.py --check    # only say whether it is what the chart gives

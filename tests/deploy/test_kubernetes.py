@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 import yaml
 
+from fedq.core.ids import NodeId
 from fedq.shell.config import file as config_file
 from fedq.shell.config.certificates import make_authority, make_node_certificate
-from fedq.core.ids import NodeId
 from fedq.shell.config.values import NodeConfig
 from tests.deploy.tools import DEPLOY, documents, module, said, tool
 from tests.tidy.sources import ROOT
@@ -23,8 +23,9 @@ MANIFESTS = DEPLOY / "kubernetes"
 RELEASES = ("1.27", "1.37")
 VALUES: dict[str, dict[str, Any]] = {
     "as it comes": {},
-    "one node": {"nodes": 1, "antiAffinity": "preferred", "http": False},
+    "one node": {"founders": 1, "nodes": 1, "antiAffinity": "preferred", "http": False},
     "five nodes with all": {
+        "founders": 5,
         "nodes": 5,
         "clientTlsSecret": "tls",
         "users": ["admin", "orders"],
@@ -39,6 +40,8 @@ VALUES: dict[str, dict[str, Any]] = {
         "priorityClassName": "high",
     },
 }
+VALUES["two that join"] = {"nodes": 5}
+VALUES["one that was alone"] = {"founders": 1, "nodes": 3}
 #: What is put into the node's place for each path that a pod has mounted.
 MOUNTED = "/etc/fedq"
 
@@ -92,6 +95,11 @@ def pod(objects: list[dict[str, Any]]) -> dict[str, Any]:
     return spec
 
 
+def pod_template(objects: list[dict[str, Any]]) -> Any:
+    """What a change of restarts pods."""
+    return one(objects, "StatefulSet")["spec"]["template"]
+
+
 def configured(
     objects: list[dict[str, Any]], name: str, place: Path, monkeypatch: pytest.MonkeyPatch
 ) -> NodeConfig:
@@ -104,7 +112,10 @@ def configured(
     for each in container["env"]:
         value = each.get("value") or known[each["valueFrom"]["fieldRef"]["fieldPath"]]
         monkeypatch.setenv(each["name"], value)
-    text = one(objects, "ConfigMap")["data"]["node.yaml"].replace(MOUNTED, str(place))
+    (mount,) = [each for each in container["volumeMounts"] if each["name"] == "configuration"]
+    assert mount["mountPath"] == f"{MOUNTED}/node.yaml"
+    file = mount["subPathExpr"].replace("$(FEDQ_NODE_NAME)", name)
+    text = one(objects, "ConfigMap")["data"][file].replace(MOUNTED, str(place))
     own = place / "node.yaml"
     own.write_text(text, "utf-8")
     return config_file.load(own)
@@ -136,8 +147,10 @@ def test_helm_has_nothing_to_say_of_the_chart() -> None:
 @pytest.mark.parametrize(
     "values",
     [
-        {"nodes": 2},
-        {"nodes": 4},
+        {"founders": 2},
+        {"founders": 4},
+        {"nodes": 0},
+        {"nodes": 65},
         {"replicas": 3},
         {"users": []},
         {"users": ["no: name"]},
@@ -150,6 +163,17 @@ def test_values_that_cannot_work_are_refused(values: dict[str, Any]) -> None:
     chart = module("helm_python.chart", "helm-python-sdk").Chart.load(CHART)
     with pytest.raises(Exception, match=next(iter(values))):
         chart.validate_schema(values)
+
+
+def test_fewer_nodes_than_founders_are_refused() -> None:
+    with pytest.raises(Exception, match="nodes is 1, less than the 3 founders"):
+        rendered({"nodes": 1})
+
+
+def test_more_nodes_change_nothing_for_those_that_run() -> None:
+    few, more = (pod_template(rendered({"nodes": nodes})) for nodes in (3, 5))
+    assert few == more, "else all would be restarted"
+    assert few != pod_template(rendered({"limits": {"connections": 5}}))
 
 
 def test_the_manifests_are_what_the_chart_gives() -> None:
@@ -191,7 +215,12 @@ def test_every_pod_has_a_configuration_that_is_right(
     for name in names:
         config = configured(objects, name, tmp_path, monkeypatch)
         assert config.node == name
-        assert list(config.peers) == names
+        founders = names[: values.get("founders", 3)]
+        addresses = [f"{each}.fedq-peers:{ports['peer']}" for each in founders]
+        if name in founders:
+            assert list(config.peers.items()) == list(zip(founders, addresses, strict=True))
+        else:
+            assert list(config.join) == addresses
         assert config.peer_address == f"{name}.fedq-peers:{ports['peer']}"
         assert config.metrics is not None
         assert config.metrics.port == ports["metrics"]

@@ -1,5 +1,6 @@
-"""The tools that read what `deploy/` has, where they are installed; a test without its own is skipped.
+"""The tools that read what `deploy/` has, where they are installed.
 
+A test without its own is skipped.
 `make deploy` installs those that come from PyPI (`pip install '.[deploy]'`).
 """
 

@@ -23,7 +23,7 @@ from fedq.node.views.overview_types import Readiness
 
 _PATHS: Final = {("metrics",): False, ("metrics", "per-object"): True}
 #: Whether only a node that serves is answered with 200.
-_PROBES: Final = {("live",): False, ("ready",): True}
+_PROBES: Final[dict[tuple[str, ...], bool]] = {("live",): False, ("ready",): True}
 
 
 class _Page:
@@ -70,9 +70,7 @@ class MetricsApplication:
 
     async def _probed(self, *, must_serve: bool) -> Answer:
         overview = self._sources.overview
-        found, (name, _) = await self._node.look(
-            lambda: (overview.readiness(), overview.process())
-        )
+        found, (name, _) = await self._node.look(lambda: (overview.readiness(), overview.process()))
         if must_serve and found is not Readiness.READY:
             raise unavailable(f"{name} {found.value}")
         return json_answer({"node": name, "status": found.value})

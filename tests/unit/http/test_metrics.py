@@ -225,8 +225,13 @@ def test_a_page_by_object_is_written_once_for_all(monkeypatch: pytest.MonkeyPatc
 
 @pytest.mark.parametrize(
     ("path", "method", "status"),
-    [(b"/", "GET", 404), (b"/metrics/x", "GET", 404), (b"/metrics", "POST", 405),
-     (b"/ready/x", "GET", 404), (b"/live", "POST", 405)],
+    [
+        (b"/", "GET", 404),
+        (b"/metrics/x", "GET", 404),
+        (b"/metrics", "POST", 405),
+        (b"/ready/x", "GET", 404),
+        (b"/live", "POST", 405),
+    ],
 )
 def test_there_is_nothing_else(path: bytes, method: str, status: int) -> None:
     async def ask() -> None:
