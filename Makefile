@@ -43,7 +43,7 @@ WITH_PROPERTIES = $(shell grep -rlE '^from (hypothesis|tests.examples)' tests --
 PYTEST = exec env FEDQ_TEST_PATIENCE=$${FEDQ_TEST_PATIENCE:-3} $(SETTING) $(BIN)/python -m pytest -q --lane $@
 NOTE := $(BIN)/python -m tests.lanes note
 
-.PHONY: help setup check test unit pure properties spark integration surface celery guarding sweep installed differential sim crashes conformance attacks faults disks powercut fuzz bench load load-100k micro cost coverage repeat demo demo-celery protos man format clean
+.PHONY: help setup check test unit pure properties spark integration surface celery guarding sweep installed differential sim crashes conformance attacks faults disks powercut fuzz bench load load-100k micro deploy cost coverage repeat demo demo-celery protos man format clean
 
 help: ## Show the targets.
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*##/\t/' | expand -t 14
@@ -155,6 +155,16 @@ fuzz: setup ## MINUTES of fuzzing every decoder that faces the network.
 
 bench: setup ## fedq next to RabbitMQ in one run; writes loadtests/results. ARGS=--quick is short.
 	$(BIN)/python -m loadtests.macro $(ARGS)
+
+$(VENV)/.deploy-done: $(SETUP_DONE)
+	@# Compiled by setup, and once.
+	FEDQ_PURE=1 $(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[deploy]'
+	@touch $@
+
+deploy: setup $(VENV)/.deploy-done ## What is in deploy/, by the tools that read it.
+	$(BIN)/python scripts/render_kubernetes.py --check
+	$(BIN)/python -m pytest -q -p no:cacheprovider tests/deploy tests/integration/test_probes.py \
+	    tests/integration/test_prometheus.py $(ARGS)
 
 $(VENV)/.load-done: $(SETUP_DONE)
 	@# Compiled by setup, and once.

@@ -26,7 +26,7 @@ from fedq.cli.cluster import (
 )
 from fedq.cli.doctor import doctor
 from fedq.cli.messages import consume, publish, tail
-from fedq.cli.node import certs, config, node, store
+from fedq.cli.node import certs, config, health, node, store
 from fedq.cli.pipeline import pipeline
 from fedq.cli.terminal.failure import (
     BLOCKED,
@@ -58,6 +58,7 @@ app.command("up")(up.start_cluster)
 app.command("node")(node.run_node)
 app.command("doctor")(doctor.examine)
 app.command("top")(top.show_top)
+app.command("health")(health.check_health)
 app.command("bench")(bench.load_broker)
 app.command("publish")(publish.publish_messages)
 app.command("consume")(consume.consume_messages)

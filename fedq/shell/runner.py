@@ -107,7 +107,8 @@ class NodeRunner:
         self._peer_server: PeerServer | None = None
         self._bound: list[tuple[str, list[socket.socket], listeners.ClientSecurity | None]] = []
         self._amqp_ports: tuple[int, ...] = ()
-        self._ended = asyncio.Event()
+        #: Set once the node has ended, must end, or is told to.
+        self.ending = asyncio.Event()
         self._failure: str | None = None
         self._identity_file: IdentityFile | None = None
         #: Who votes as long as the log names nobody, and this node.
@@ -211,7 +212,7 @@ class NodeRunner:
         try:
             file, identity = begin_start(config)
             self._identity_file = file
-            identity = await enter_cluster(config, file, identity, self._certificates, self._ended)
+            identity = await enter_cluster(config, file, identity, self._certificates, self.ending)
             self._founders = founders(config, identity, self._amqp_address)
             known = config.peers if identity.joined else self._founders
             self._neighbours = Neighbours(config.node, known, dict(identity.roster))
@@ -426,21 +427,21 @@ class NodeRunner:
             self._parts.raft.abort()
             self._parts.amqp.stop_listening()
             self._parts.amqp.abort_all()
-        self._ended.set()
+        self.ending.set()
 
     # --- stop ---
 
     async def wait(self) -> int:
         """Waits until the node has ended or must end; returns the exit code: 0 clean, 1 not."""
-        await self._ended.wait()
+        await self.ending.wait()
         await self.stop()
         return 0 if self._failure is None else 1
 
     def request_stop(self) -> None:
         """Ends `wait`, which then stops the node cleanly; the second time at once."""
-        if self._ended.is_set() and self._parts is not None:
+        if self.ending.is_set() and self._parts is not None:
             self._parts.turn.fail("it was told twice to stop")
-        self._ended.set()
+        self.ending.set()
 
     async def stop(self) -> None:
         """Hands over, tells the clients, closes everything. Does nothing the second time."""
@@ -462,7 +463,7 @@ class NodeRunner:
                 lambda: not parts.amqp.connections or parts.turn.is_stopped, _FAREWELL_S
             )
         await self._close(parts)
-        self._ended.set()
+        self.ending.set()
         logger.info("fedq %s stopped", self._config.node)
 
     async def _close(self, parts: _Parts) -> None:

@@ -15,7 +15,8 @@ PACKAGE_INDEX_OPTION = re.compile(r"--(?:extra-)?index" + r"-url|--find" + r"-li
 
 #: Where links may lead. A list of what is allowed needs no list of what is not.
 HOSTS_ALLOWED = (
-    "127.0.0.1", "localhost", "example.com", "example.org", "[::1]",
+    # "prometheus" is a service's name in deploy/compose.yaml.
+    "127.0.0.1", "localhost", "prometheus", "example.com", "example.org", "[::1]",
     "www.rabbitmq.com", "rabbitmq.com", "www.amqp.org", "www.oasis-open.org",
     "github.com", "docs.python.org", "peps.python.org", "grpc.io", "protobuf.dev",
     "raft.github.io", "keepachangelog.com", "semver.org", "www.rfc-editor.org",

@@ -35,6 +35,7 @@ from fedq.node.views.stream_view import StreamView
 from fedq.shell.config.values import ConfigError, NodeConfig, is_wildcard, join_address
 from fedq.shell.host.allocator import settle_allocator
 from fedq.shell.host.process import settle_collector
+from fedq.shell.host.service_manager import ServiceManager
 from fedq.shell.host.watchdog import Watchdog
 from fedq.shell.joining import StoppedJoining
 from fedq.shell.node_settings import memory_bytes
@@ -81,8 +82,12 @@ async def _serve(config: NodeConfig, stop_with_stdin: bool) -> int:
     _tell_compiled()
     if config.shares_ports:
         typer.echo("ready")
-    with Watchdog(config.timing.loop_hang_ms):
+    view = overview(runner.node)
+    manager = ServiceManager(lambda: view.readiness().value)
+    with Watchdog(config.timing.loop_hang_ms), manager:
         try:
+            await runner.ending.wait()
+            manager.stopping()
             return await runner.wait()
         finally:
             await _stop_http(http)

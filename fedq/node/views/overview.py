@@ -8,6 +8,7 @@ from fedq.core.ids import FragmentId, Incarnation, NodeId, QueueKey
 from fedq.fragments.fragment import Fragment
 from fedq.fragments.streams.log import places_of
 from fedq.journal.debt import dead_bytes
+from fedq.node.clients.drained import sends_away
 from fedq.node.clients.memory import held_bytes
 from fedq.node.node import Node
 from fedq.node.records.state import NodeState
@@ -28,6 +29,7 @@ from fedq.node.views.overview_types import (
     NamedReaderOverview,
     NodeOverview,
     QueueOverview,
+    Readiness,
     ScrubOverview,
     SubscriberOverview,
     TrafficOverview,
@@ -79,6 +81,15 @@ class NodeView:
             alarms=alarms_of(state),
             counts=state.counts.copy(),
         )
+
+    def readiness(self) -> Readiness:
+        """Whether new clients should come to it."""
+        state = self._state
+        if state.stopping:
+            return Readiness.STOPPING
+        if not state.serving:
+            return Readiness.FENCED
+        return Readiness.DRAINED if sends_away(state) else Readiness.READY
 
     def scrub(self) -> ScrubOverview:
         """What reading the journal again has come to."""

@@ -43,6 +43,15 @@ class MemberState(Enum):
     ABSENT = "absent"
 
 
+class Readiness(Enum):
+    """Whether new clients should come to a node, and why not: the words are for people."""
+
+    READY = "serves its clients"
+    FENCED = "waits for contact with a majority of the nodes"
+    DRAINED = "is drained: others take its clients"
+    STOPPING = "stops"
+
+
 @dataclass(frozen=True, slots=True)
 class ScrubOverview:
     """What reading the journal again has come to, since the node's start."""
@@ -356,6 +365,9 @@ class Overview(Protocol):
 
     def node(self) -> NodeOverview:
         """The node itself."""
+
+    def readiness(self) -> Readiness:
+        """Whether new clients should come to it."""
 
     def process(self) -> tuple[NodeId, Incarnation]:
         """The node's name, and which of its processes this is."""

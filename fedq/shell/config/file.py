@@ -7,6 +7,7 @@ directory that cannot be written).
 """
 
 import difflib
+import os
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -26,6 +27,7 @@ from pydantic_core import ErrorDetails
 from fedq.core import limits
 from fedq.core.addresses import NODE_NAME_PATTERN
 from fedq.core.ids import NodeId
+from fedq.shell.config import environment
 from fedq.shell.config import yaml as config_yaml
 from fedq.shell.config.reaching import check_address, check_peers
 from fedq.shell.config.secret_files import SecretError, read_password
@@ -188,6 +190,7 @@ def load(path: Path | None = None) -> NodeConfig:
     if path is None:
         return parse({}, base=Path())
     values, lines = config_yaml.read(path)
+    values = environment.fill(values, os.environ, path, lines)
     return parse(values, base=path.parent, file=path, lines=lines)
 
 

@@ -48,6 +48,7 @@ from fedq.node.views.overview_types import (
     NamedReaderOverview,
     NodeOverview,
     QueueOverview,
+    Readiness,
     SubscriberOverview,
 )
 from fedq.node.views.storage_types import CopyOverview
@@ -79,11 +80,15 @@ class HandFilled:
     channels: list[ChannelOverview] = field(default_factory=list)
     consuming: list[ConsumerOverview] = field(default_factory=list)
     subscribing: list[SubscriberOverview] = field(default_factory=list)
+    ready: Readiness = Readiness.READY
     #: What clients were to be told, and which ones.
     closed: list[tuple[int | None, str | None, str | None, str]] = field(default_factory=list)
 
     def node(self) -> NodeOverview:
         return self.node_overview
+
+    def readiness(self) -> Readiness:
+        return self.ready
 
     def process(self) -> tuple[NodeId, Incarnation]:
         return self.node_overview.node, self.node_overview.incarnation

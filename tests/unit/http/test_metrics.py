@@ -16,6 +16,7 @@ from fedq.http.refusal import HttpRefusal
 from fedq.http.serving.exchange import Request
 from fedq.node.views.alarm_view import AlarmOverview, WaitOverview
 from fedq.node.views.metric_view import QueueFigures
+from fedq.node.views.overview_types import Readiness
 from fedq.shell.turn_times import TurnTimes
 from tests.unit.admin.served import HandFilled, a_channel, a_cluster, a_connection
 from tests.unit.http.test_exchange import a_request
@@ -224,7 +225,13 @@ def test_a_page_by_object_is_written_once_for_all(monkeypatch: pytest.MonkeyPatc
 
 @pytest.mark.parametrize(
     ("path", "method", "status"),
-    [(b"/", "GET", 404), (b"/metrics/x", "GET", 404), (b"/metrics", "POST", 405)],
+    [
+        (b"/", "GET", 404),
+        (b"/metrics/x", "GET", 404),
+        (b"/metrics", "POST", 405),
+        (b"/ready/x", "GET", 404),
+        (b"/live", "POST", 405),
+    ],
 )
 def test_there_is_nothing_else(path: bytes, method: str, status: int) -> None:
     async def ask() -> None:
@@ -235,6 +242,38 @@ def test_there_is_nothing_else(path: bytes, method: str, status: int) -> None:
         assert refused.value.status == status
 
     asyncio.run(ask())
+
+
+def probed(node: HandFilled, path: bytes) -> tuple[int, str]:
+    """The status and the text of a probe."""
+
+    async def ask() -> tuple[int, str]:
+        application = MetricsApplication(
+            NodeLoop(asyncio.get_running_loop()), Sources(node, Figures(), TurnTimes())
+        )
+        try:
+            answer = await application(a_get(path))
+        except HttpRefusal as refusal:
+            return refusal.status, refusal.reason
+        return answer.status, answer.body.decode()
+
+    return asyncio.run(ask())
+
+
+def test_a_probe_is_ready_as_long_as_new_clients_should_come() -> None:
+    node, _ = some()
+    assert probed(node, b"/ready") == (200, '{"node":"n1","status":"serves its clients"}')
+    for state in (Readiness.FENCED, Readiness.DRAINED, Readiness.STOPPING):
+        node.ready = state
+        assert probed(node, b"/ready") == (503, f"n1 {state.value}")
+
+
+def test_a_node_that_waits_for_a_majority_is_alive() -> None:
+    node, _ = some()
+    node.ready = Readiness.FENCED
+    status, text = probed(node, b"/live")
+    assert status == 200
+    assert "waits for contact with a majority" in text
 
 
 def a_get(path: bytes, method: str = "GET") -> Request:
