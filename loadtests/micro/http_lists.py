@@ -15,6 +15,7 @@ from fedq.admin.merge import QueueMerger
 from fedq.core.ids import Epoch, FragmentId, NodeId, QueueKey
 from fedq.http.api import shapes
 from fedq.http.api.lists import Listing, list_answer
+from fedq.http.api.rates import Rates
 from fedq.http.serving.exchange import Row
 from fedq.node.views.overview_types import FragmentOverview, QueueOverview
 from loadtests.micro.timing import Case
@@ -30,12 +31,12 @@ def names() -> list[QueueKey]:
 
 
 async def _rows(keys: Sequence[QueueKey]) -> list[Row]:
-    merger, one = QueueMerger([], {}), NodeId("n1")
+    merger, one, rates = QueueMerger([], {}), NodeId("n1"), Rates(time.monotonic)
     found = []
     for key in keys:
         fragment = FragmentOverview(FragmentId(1), one, (), (one,), Epoch(1), 1)
         found.append(
-            shapes.queue(merger.merge(QueueOverview(key, True, False, "{}", 1, (fragment,))))
+            shapes.queue(merger.merge(QueueOverview(key, True, False, "{}", 1, (fragment,))), rates)
         )
     return found
 

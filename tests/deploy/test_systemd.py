@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from fedq.cli.node.node_process import _STOP_SIGNALS
+from fedq.cli.node.signals import _STOP_SIGNALS
 from fedq.shell.config.values import Timing
 from tests.deploy.tools import DEPLOY, said, tool
 

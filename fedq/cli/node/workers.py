@@ -15,6 +15,7 @@ import logging
 import signal
 import socket
 from collections.abc import Sequence
+from contextlib import ExitStack
 from typing import Final
 
 from fedq.cli.node.signals import heed
@@ -24,6 +25,7 @@ from fedq.shell.clients import listeners
 from fedq.shell.config.values import ConfigError, Listener, NodeConfig
 from fedq.shell.config.workers import left_behind, worker_data, worker_name
 from fedq.shell.disk.stopped_store import process_on
+from fedq.shell.host.service_manager import ServiceManager
 
 #: Pause before a worker is started again; see `pause_s`.
 _RESTART_S: Final = 0.5
@@ -91,6 +93,9 @@ class Supervisor:
         }  # fmt: skip
         self._stop = asyncio.Event()
         self._exit_code = 0
+        #: Told once all workers are ready, and of those that are not any more.
+        self._manager = ServiceManager(self._status)
+        self._managed, self._is_managed = ExitStack(), False
         #: Workers that have served since this process began, and those that serve.
         self._proven: dict[str, None] = {}
         self._serving: dict[str, None] = {}
@@ -112,7 +117,9 @@ class Supervisor:
             await self._stop.wait()
         except CommandError as error:
             self._end_all(error.sentence, FAILED)
-        await self._stop_all()
+        self._manager.stopping()
+        with self._managed:
+            await self._stop_all()
         return self._exit_code
 
     async def _stop_all(self) -> None:
@@ -136,7 +143,13 @@ class Supervisor:
     def _on_ready(self, name: str) -> None:
         self._proven[name] = self._serving[name] = None
         if len(self._serving) == len(self._children):
+            if not self._is_managed:
+                self._is_managed = True
+                self._managed.enter_context(self._manager)
             logger.info("fedq %s: all %d workers are ready", self._host, len(self._children))
+
+    def _status(self) -> str:
+        return f"{len(self._serving)} of {len(self._children)} workers are ready"
 
     def _on_end(self, name: str, code: int) -> None:
         self._serving.pop(name, None)

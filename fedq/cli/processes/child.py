@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import IO, Final
 
 from fedq.cli.terminal.failure import CommandError
+from fedq.shell.host.service_manager import VARIABLES
 
 #: How long a node may take to stop before it is killed.
 STOP_S: Final = 10.0
@@ -76,6 +77,7 @@ class Child:
         return await asyncio.create_subprocess_exec(
             sys.executable, "-m", "fedq", "node", "--stop-with-stdin", *self._arguments,
             stdin=asyncio.subprocess.PIPE, stdout=out, stderr=errors, process_group=0,
+            env={name: value for name, value in os.environ.items() if name not in VARIABLES},
         )  # fmt: skip
 
     async def _watch(self, process: asyncio.subprocess.Process) -> None:

@@ -13,6 +13,8 @@ Words: TypeAlias = Callable[[float], str]
 _STEPS_MS: Final = (1_000, 10_000, 60_000, 600_000, 3_600_000, 86_400_000)
 _STEPS_MAX: Final = 240
 
+#: What is less apart is the same: steps between would be no numbers any more.
+_LEAST: Final = 1e-300
 _STEPS: Final = (1.0, 2.0, 5.0, 10.0)
 #: Steps of a time axis, in seconds.
 _TIME_STEPS: Final = (
@@ -68,7 +70,7 @@ def moment(value: float) -> str:
 
 def ticks(low: float, high: float, count: int = 5) -> list[float]:
     """About so many round numbers, from `low` at the latest to `high` at the earliest."""
-    if not (math.isfinite(low) and math.isfinite(high)) or high <= low:
+    if not (math.isfinite(low) and math.isfinite(high)) or high - low < _LEAST:
         return [low]
     rough = (high - low) / count
     power = 10.0 ** math.floor(math.log10(rough))

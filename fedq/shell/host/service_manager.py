@@ -28,6 +28,9 @@ _LOOK_S: Final = 1.0
 #: Beats for each time that the service manager waits for one.
 _BEATS: Final = 3
 
+#: What it says to one process alone: not to those that this one starts.
+VARIABLES: Final = ("NOTIFY_SOCKET", "WATCHDOG_USEC", "WATCHDOG_PID")
+
 logger = logging.getLogger(__name__)
 
 

@@ -5,7 +5,7 @@ from html.parser import HTMLParser
 from xml.etree import ElementTree
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from fedq.pipeline.pages.charts import Axis, Bar, Series, bars, curves, lines
@@ -70,6 +70,7 @@ def test_every_chart_is_well_formed_and_has_a_mark_for_each_value() -> None:
 
 
 @given(st.lists(st.tuples(st.floats(0, 2e9), finite | st.none()), max_size=6), st.booleans())
+@example([(0.0, 5e-324)], False)
 def test_whatever_the_values_are_nothing_is_off_the_paper(
     points: list[tuple[float, float | None]], is_logarithmic: bool
 ) -> None:
