@@ -345,7 +345,8 @@ class RankedPages:
         if page is None:
             return []
         base = number << PAGE_SHIFT
-        return [base + at for at, kind in enumerate(page.kinds) if kind & _PERSISTENT]
+        # As bytes: mypyc cannot count through a bytearray.
+        return [base + at for at, kind in enumerate(bytes(page.kinds)) if kind & _PERSISTENT]
 
     def all_found(self) -> list[Found]:
         """All messages, side by side within a page."""
