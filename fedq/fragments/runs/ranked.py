@@ -200,7 +200,7 @@ class RankedFresh(Fresh):
         return (found.first, found.first + len(found.kinds) - 1) if found is not None else None
 
     def within(self, amount: int, size: int) -> int:
-        """So many: none of these can be taken, whatever they take."""
+        """How many of the next ones to take by their bytes: all, as none of these can be taken."""
         return amount
 
     def at_hand_before(self, stop: int) -> int:

@@ -154,7 +154,7 @@ def _last(fragment: Fragment, tracked: TrackedMessages, keep: int, most: int) ->
 def _worth_it(
     fragment: Fragment, tracked: TrackedMessages, positions: Sequence[int], least: int
 ) -> list[int]:
-    """Those of the positions that have a page in the index, or enough bytes to be worth one."""
+    """The positions that have a page in the index, or messages of enough bytes to be worth one."""
     fresh, sizes = fragment.fresh, dict[int, int]()
     # internal: who calls has looked.
     assert isinstance(fresh, RankedFresh)
