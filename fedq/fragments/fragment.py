@@ -9,8 +9,9 @@ What the queue's policy asks (`fedq.core.policy`) is enforced by
 Messages are kept in two ways. Those without a history, nearly all, are in runs
 (`fedq.fragments.runs.runs`): *fresh* ones, which were not handed out in this reign, and *held*
 ones; publishes, takes and settlements handle them by the run; of a long line bodies may be on disk
-alone (`fedq.fragments.runs.fresh`). What comes back, or has a time, a priority or a note, is kept
-singly (`fedq.fragments.singly.tracked`), and stays so.
+alone (`fedq.fragments.runs.fresh`). What comes back, or has a priority or a note, is kept singly
+(`fedq.fragments.singly.tracked`), and stays so; with a priority, as long as it is in memory: else
+it stands in an index (`fedq.fragments.runs.ranked`).
 
 Invariants (held by `check`):
 * every message is kept in one way, and is either ready or with exactly one taker (P2); what is dead
@@ -45,6 +46,7 @@ from fedq.fragments.primary.contents import EVERYTHING
 from fedq.fragments.primary.losses import PURGED, RETENTION
 from fedq.fragments.primary.unread_returns import UnreadReturns
 from fedq.fragments.runs.moves import Going, Taken
+from fedq.fragments.runs.ranked import RankedFresh
 from fedq.fragments.runs.runs import ON_DISK, RUN_MAX
 from fedq.fragments.runs.sized import SizedFresh
 from fedq.fragments.singly.holders import DEAD, DYING
@@ -275,6 +277,8 @@ class Fragment(UnreadReturns):
     def purge(self, through: int, most: int = 1 << 62) -> int:
         """Removes what is ready up to a position, so many at most; returns how many messages."""
         going, left, fresh = Going(), most, self.fresh
+        if isinstance(fresh, RankedFresh) and fresh.count:
+            left -= going.add_stowed(fresh, fresh.pages.lowest(left, through))
         while left and fresh.count and fresh.first <= through:
             if not fresh.at_hand:
                 last = min(fresh.first + left - 1, fresh.next_last, through)
@@ -284,7 +288,7 @@ class Fragment(UnreadReturns):
             going.add(part, [(first, first + len(part) - 1)])
             left -= len(part)
         if left and self.tracked is not None:
-            positions, _ = self.tracked.take(left, through + 1)
+            positions = self.tracked.take_whatever(left, through + 1)
             self.forget_singles(self.tracked, sorted(positions), going)
             left -= len(positions)
         if going.ranges:

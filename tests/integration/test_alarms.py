@@ -19,8 +19,8 @@ pytestmark = [pytest.mark.slow, pytest.mark.patience(120)]
 
 MIB = 1 << 20
 ONE_COPY = {"x-fedq-replicas": 1, "x-fedq-fragments": 1}
-#: Each of these is held singly, which costs memory wherever its body is.
-SINGLY = {**ONE_COPY, "x-max-priority": 5}
+#: Each of these is held singly, and in memory.
+SINGLY = {**ONE_COPY, "x-max-priority": 5, "x-max-length-bytes": 1 << 40}
 
 
 @contextmanager

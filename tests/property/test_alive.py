@@ -8,13 +8,16 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition,
 
 from fedq.core.ids import FragmentId, Incarnation, NodeId, Origin
 from fedq.core.message import is_persistent
+from fedq.core.policy import PLAIN, QueuePolicy
 from fedq.core.ranges import from_ranges
 from fedq.fragments.fragment import Fragment
 from fedq.fragments.replica import Replica
+from fedq.fragments.runs.ranked_pages import PAGE
 from fedq.fragments.upkeep import alive
 from fedq.fragments.upkeep.alive import Found, in_fragment, in_replica
-from fedq.fragments.upkeep.stowing import fill, waits_for_disk
+from fedq.fragments.upkeep.stowing import fill, for_scratch, let_go, stow, waits_for_disk
 from tests.examples import examples
+from tests.property.test_policy_model import message_of
 from tests.unit.journal.samples import message
 
 ONE = FragmentId(1)
@@ -25,10 +28,12 @@ CLIENT = Origin(NodeId("c"), Incarnation(1))
 class Walks(RuleBasedStateMachine):
     """A fragment and a backup's copy of it are used; meanwhile what is alive in both is found."""
 
+    policy = PLAIN
+
     @initialize(piece=st.integers(1, 4), batches=st.integers(2, 12), taken=st.integers(0, 12))
     def begin(self, piece: int, batches: int, taken: int) -> None:
         self.piece, alive.PIECE = alive.PIECE, piece  # type: ignore[misc]
-        self.fragment = Fragment(ONE, 1, durable=True, recording=True)
+        self.fragment = Fragment(ONE, 1, durable=True, recording=True, policy=self.policy)
         self.replica = Replica(ONE, durable=True)
         self.published = 0
         #: All that there ever was.
@@ -62,10 +67,13 @@ class Walks(RuleBasedStateMachine):
     def publish(self, persistent: list[bool], again: bool) -> None:
         first = self.published + 1
         self.published += len(persistent)
-        bodies = [message(f"{first + n}", keep) for n, keep in enumerate(persistent)]
+        bodies = [self.message_of(first + n, keep) for n, keep in enumerate(persistent)]
         self.fragment.publish(CLIENT, first, bodies, resent=again)
         self.bodies.update(enumerate(bodies, self.fragment.last - len(bodies) + 1))
         self.copy()
+
+    def message_of(self, number: int, persistent: bool) -> bytes:
+        return message(f"{number}", persistent)
 
     @rule(taker=TAKERS, amount=st.integers(1, 9), settled=st.booleans())
     def take(self, taker: NodeId, amount: int, settled: bool) -> None:
@@ -146,5 +154,33 @@ class Walks(RuleBasedStateMachine):
         }
 
 
+class RankedWalks(Walks):
+    """The same where messages have priorities: they go to the disk, and back, from anywhere."""
+
+    policy = QueuePolicy(max_priority=5)
+
+    @rule(persistent=st.lists(st.booleans(), min_size=1, max_size=3), again=st.booleans())
+    def publish(self, persistent: list[bool], again: bool) -> None:
+        """Far from those before: an index has a page for each few."""
+        self.fragment.last += PAGE // 3
+        super().publish(persistent, again)
+
+    def message_of(self, number: int, persistent: bool) -> bytes:
+        return message_of((3, None, number % 7, 0), number, 2 if persistent else 1)
+
+    @rule(keep=st.sampled_from([0, 1, 1_000]))
+    def stow(self, keep: int) -> None:
+        stow(self.fragment, self.fragment.last, keep, 0, 3, 1)
+
+    @rule(size=st.sampled_from([1, 1_000]))
+    def scratch(self, size: int) -> None:
+        through = self.fragment.last
+        positions, _ = for_scratch(self.fragment, 0, 0, size, 1_000, False, through, 1)
+        if positions:
+            let_go(self.fragment, positions, 0, 0, through)
+
+
 TestWalks = Walks.TestCase
 TestWalks.settings = settings(max_examples=examples(150), stateful_step_count=40)
+TestRankedWalks = RankedWalks.TestCase
+TestRankedWalks.settings = settings(max_examples=examples(100), stateful_step_count=40)

@@ -14,8 +14,16 @@ from fedq.core.ids import NodeId
 from fedq.core.message import is_persistent
 from fedq.core.policy import QueuePolicy
 from fedq.core.ranges import from_ranges
+from fedq.fragments.runs.ranked import RankedFresh
 from fedq.fragments.runs.runs import ON_DISK
-from fedq.fragments.upkeep.stowing import fill, let_go, may_stow, waits_for_disk
+from fedq.fragments.upkeep.stowing import (
+    fill,
+    for_scratch,
+    let_go,
+    may_stow,
+    stow,
+    waits_for_disk,
+)
 from tests.examples import examples
 from tests.property.test_policy_model import TAKERS, Entry, Kind, PolicyMachine, kinds, policies
 
@@ -31,8 +39,8 @@ class StowedPolicyMachine(PolicyMachine):
 
     @initialize(policy=policies)
     def begin(self, policy: QueuePolicy) -> None:
-        """Where a policy looks at more of each message than its time and size none is stowed."""
-        super().begin(policy._replace(max_priority=0))
+        """Where a policy looks at sizes and priorities none is stowed."""
+        super().begin(policy)
 
     def mode_of(self, number: int) -> int:
         """One of seven is transient."""
@@ -48,9 +56,7 @@ class StowedPolicyMachine(PolicyMachine):
     @precondition(lambda self: may_stow(self.fragment))
     @rule(keep=st.sampled_from([0, 0, 100]), copy=st.booleans())
     def stow(self, keep: int, copy: bool) -> None:
-        self.fragment.fresh.stow(self.fragment.last, keep)
-        if self.fragment.in_flight is not None:
-            self.fragment.in_flight.stow(self.fragment.last, 1_000, 1)
+        stow(self.fragment, self.fragment.last, keep, 0, 1_000, 1)
         if copy:
             self.replica.stow(self.replica.mark(), 1_000)
 
@@ -58,12 +64,8 @@ class StowedPolicyMachine(PolicyMachine):
     @rule(size=st.sampled_from([1, 200]), copy=st.booleans())
     def scratch(self, size: int, copy: bool) -> None:
         """What is not persistent leaves memory, too."""
-        held, through = self.fragment.in_flight, self.fragment.last
-        positions, messages = (
-            held.beyond(size, 1_000, False, through, 1) if held is not None else ([], [])
-        )
-        if not positions:
-            positions, messages = self.fragment.fresh.beyond(0, 0, size, 1_000, False, through)
+        through = self.fragment.last
+        positions, messages = for_scratch(self.fragment, 0, 0, size, 1_000, False, through, 1)
         assert messages == [self.disk[position] for position in positions]
         assert not any(map(is_persistent, messages))
         if positions:
@@ -87,7 +89,9 @@ class StowedPolicyMachine(PolicyMachine):
         return [p for p, message in self.fragment.messages.items() if message == ON_DISK]
 
     def read_all(self) -> None:
-        fill(self.fragment, {p: self.disk[p] for p in self.fragment.messages})
+        """Reads all, once for each priority: what is of a lower one stays on disk."""
+        for _ in range(1 + self.policy.max_priority):
+            fill(self.fragment, {p: self.disk[p] for p in self.fragment.messages})
         assert not waits_for_disk(self.fragment)
         assert not self.fragment.shut
 
@@ -100,6 +104,12 @@ class StowedPolicyMachine(PolicyMachine):
             return
         messages, ready = self.fragment.messages, self.ready()
         at_hand = next((i for i, e in enumerate(ready) if not messages[e.position]), len(ready))
+        fresh = self.fragment.fresh
+        if isinstance(fresh, RankedFresh) and fresh.pages.unknown:
+            # It may be of the highest priority.
+            unknown = next(e.position for e in self.by_position() if self.is_unknown(e.position))
+            stop = (-self.policy.max_priority, unknown)
+            at_hand = min(at_hand, sum(e.rank < stop for e in ready))
         assert bool(self.fragment.at_hand) == bool(at_hand)
         super().take(taker, min(amount, at_hand))
 
@@ -117,9 +127,17 @@ class StowedPolicyMachine(PolicyMachine):
 
     @rule(most=st.sampled_from([1, 3, 1_000]))
     def cut(self, most: int) -> None:
-        if self.fragment.shut:
+        if self.fragment.shut or any(self.is_unknown(e.position) for e in self.entries):
             self.read_all()
         super().cut(most)
+
+    def by_position(self) -> list[Entry]:
+        return sorted(self.entries, key=lambda entry: entry.position)
+
+    def is_unknown(self, position: int) -> bool:
+        """Whether the priority of a message is known only when it is read."""
+        fresh = self.fragment.fresh
+        return isinstance(fresh, RankedFresh) and fresh.pages.is_unknown(position)
 
     def may_die(self, entry: Entry) -> bool:
         if self.policy.dead_letter_exchange is None:

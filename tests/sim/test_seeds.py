@@ -24,6 +24,8 @@ NAMED_SEEDS = range(1, 9)
 #: for no copies of transient messages was moved away from them. 136: two primaries sent one dead
 #: letter.
 MOVED_SEEDS = (2, 3, 7, 11, 132, 136)
+#: Queues with priorities, and bodies on disk alone, in the line and with consumers, through kills.
+RANKED_SEEDS = (31, 116, 1_761, 1_834)
 #: 3: a backup whose copy failed once was never whole again. 45000171: what a contained exception
 #: had kept from setting out was published, and confirmed, as the next client's. 45001029: the
 #: ledger wanted a client to hold what its node had taken from it with connection.close (541), until
@@ -54,6 +56,11 @@ def check(result: Result, option: str = "") -> None:
             f"repeat with: python -m tests.sim --seed {result.seed} {option} --trace",
         )
     )
+
+
+@pytest.mark.parametrize("seed", RANKED_SEEDS)
+def test_priorities_hold_wherever_bodies_are(seed: int) -> None:
+    check(run_seed(seed))
 
 
 @pytest.mark.parametrize("seed", FAULTLESS_SEEDS)

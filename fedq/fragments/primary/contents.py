@@ -16,10 +16,11 @@ from fedq.fragments.primary.all_messages import AllMessages
 from fedq.fragments.primary.outbox import FragmentOut
 from fedq.fragments.primary.recorder import Recorder, SparingRecorder
 from fedq.fragments.publishers.known_publishers import KnownPublishers
-from fedq.fragments.runs.beginnings import KnownNotes, split
+from fedq.fragments.runs.beginnings import EVERYWHERE, IN_MEMORY, NOWHERE, KnownNotes, split
 from fedq.fragments.runs.fresh import Fresh
 from fedq.fragments.runs.in_flight import InFlight
 from fedq.fragments.runs.moves import Going
+from fedq.fragments.runs.ranked import RankedFresh
 from fedq.fragments.runs.sized import SizedFresh
 from fedq.fragments.runs.stowed import StowedRanges, Stretch
 from fedq.fragments.singly.holders import DYING
@@ -38,6 +39,8 @@ EVERYTHING: Final = (1 << 62) - 1
 def _line_for(policy: QueuePolicy) -> Fresh:
     if policy.stream is not None:
         return StreamRuns()
+    if policy.max_priority and policy.max_bytes is None:
+        return RankedFresh(policy.max_priority)
     return Fresh() if policy.max_bytes is None else SizedFresh()
 
 
@@ -112,7 +115,9 @@ class Contents:
         """Takes up what an earlier reign has left: any of it may have been seen."""
         came = notes.get(NOTE_CAME, {})
         notes = {what: table for what, table in notes.items() if what != NOTE_CAME}
-        stretches, singles = split(messages, notes, stowed, self.singly, scratched)
+        ranked = isinstance(self.fresh, RankedFresh)
+        singly = IN_MEMORY if ranked else EVERYWHERE if self.singly else NOWHERE
+        stretches, singles = split(messages, notes, stowed, singly, scratched)
         for stretch in stretches:
             if stretch.stowed:
                 self.fresh.add_stowed(
@@ -137,7 +142,8 @@ class Contents:
     def make_tracked(self) -> TrackedMessages:
         """Where messages with a history are; made when there is one."""
         if self.tracked is None:
-            self.tracked = TrackedMessages(self.policy)
+            on_disk = self.fresh if isinstance(self.fresh, RankedFresh) else None
+            self.tracked = TrackedMessages(self.policy, on_disk)
         return self.tracked
 
     # --- what is here ------------------------------------------------------------------------
@@ -204,7 +210,11 @@ class Contents:
     @property
     def bytes_at_hand(self) -> int:
         """About how many bytes the messages have that can be taken without reading."""
-        fresh = self.fresh
+        fresh, tracked = self.fresh, self.tracked
+        if isinstance(fresh, RankedFresh):
+            return (
+                fresh.bytes_ahead(tracked.messages, tracked.unacked) if tracked is not None else 0
+            )
         here = fresh.count - fresh.stowed_count
         return self.bytes_in_memory * fresh.at_hand // here if here else 0
 

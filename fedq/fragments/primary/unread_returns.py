@@ -13,6 +13,7 @@ from fedq.core.ranges import Range, from_ranges, to_ranges
 from fedq.fragments.primary.arrivals import Arrivals
 from fedq.fragments.runs.in_flight import InFlight
 from fedq.fragments.runs.moves import Going
+from fedq.fragments.runs.ranked import NOWHERE, RankedFresh
 from fedq.fragments.runs.runs import ON_DISK, Run
 from fedq.fragments.runs.sized import SizedFresh
 from fedq.fragments.singly.holders import DYING
@@ -39,6 +40,10 @@ class UnreadReturns(Arrivals):
         if self.tracked is None:
             return part
         return self.tracked.told(list(range(first, last + 1)), part)
+
+    def hold_unread(self, run: Run, taker: NodeId) -> None:
+        """Gives a taker messages that are on disk alone, and stand nowhere."""
+        self._hold().put_stowed(run, taker)
 
     def _put_back_unread(self, taker: NodeId, ranges: Sequence[Range]) -> list[Range]:
         """Puts what the taker has on disk alone back to its place; returns where that was."""
@@ -127,16 +132,32 @@ class UnreadReturns(Arrivals):
     def drop_unread(self, amount: int, size: int | None = None) -> int:
         """Drops the next ones in line, which are on disk alone, unread; returns how many.
 
-        No more than stand in one run, before whatever is kept singly; `size`: nor more than have
-        so many bytes, as far as their sizes are known.
+        No more than stand in one run, before whatever is kept singly, or are of one priority, if
+        that is known; `size`: nor more than have so many bytes, as far as their sizes are known.
         """
-        fresh, going = self.fresh, Going()
+        fresh = self.fresh
+        if isinstance(fresh, RankedFresh):
+            ranges = fresh.next_unread(amount, self._next_in_memory(fresh))
+            return self._drop_ranges(ranges) if ranges else 0
         if size is not None:
             amount = fresh.enough_unread(amount, size) if isinstance(fresh, SizedFresh) else 0
             if not amount:
                 return 0
         last = min(fresh.first + amount - 1, fresh.next_last)
-        count = going.add_stowed(fresh, [(fresh.first, last)])
+        return self._drop_ranges([(fresh.first, last)])
+
+    def _next_in_memory(self, fresh: RankedFresh) -> int:
+        """The lowest ready position in memory of the priority that is next on disk alone."""
+        tracked, found = self.tracked, None
+        if tracked is not None and tracked.ranked is not None and fresh.count:
+            rank = fresh.pages.next()[0]
+            found = tracked.ranked.lowest(rank, tracked.messages, tracked.unacked)
+        return found if found is not None else NOWHERE
+
+    def _drop_ranges(self, ranges: Sequence[Range]) -> int:
+        """Drops what is on disk alone at these positions; returns how many messages."""
+        going = Going()
+        count = going.add_stowed(self.fresh, ranges)
         self.dropped += count
         self.lost(going, TOO_LONG)
         return count

@@ -17,6 +17,10 @@ from fedq.journal.records import NOTE_EXPIRES, NOTE_RETURNS
 KnownNotes: TypeAlias = Mapping[int, Mapping[int, int]]
 #: Flags of messages that are kept singly from the first. A time to expire is told apart.
 SINGLE: Final = FLAG_DELAYED | FLAG_SEEN
+#: Where messages are to be kept singly, whatever is known of them.
+NOWHERE: Final = 0
+IN_MEMORY: Final = 1
+EVERYWHERE: Final = 2
 
 
 class Stretch(NamedTuple):
@@ -35,25 +39,27 @@ class Stretch(NamedTuple):
 
 def split(
     messages: Mapping[int, bytes], notes: KnownNotes, stowed: Sequence[tuple[int, int, int]] = (),
-    singly: bool = False, scratched: Sequence[tuple[int, int, int]] = (),
+    singly: int = NOWHERE, scratched: Sequence[tuple[int, int, int]] = (),
 ) -> tuple[list[Stretch], dict[int, bytes]]:  # fmt: skip
     """The stretches of messages about which nothing is to be said, and the others by position.
 
     When they expire is told apart, wherever they are.
 
     `stowed`, `scratched`: first and last positions, and bytes, of others that are on disk alone,
-    where persistent ones are and where others are; `singly`: all are to be kept singly. Those of
-    which something is to be said stand for `ON_DISK`.
+    where persistent ones are and where others are; `singly`: where all are to be kept singly.
+    Those on disk alone that are kept so stand for `ON_DISK`.
     """
     about = [table for what, table in notes.items() if what not in (NOTE_EXPIRES, NOTE_RETURNS)]
     noted = dict.fromkeys([position for table in about for position in table])
     on_disk = [(*each, True) for each in stowed] + [(*each, False) for each in scratched]
-    if singly:
-        noted = dict.fromkeys(messages)
-        noted.update(dict.fromkeys(from_ranges([(each[0], each[1]) for each in on_disk])))
-    # How often something came back is noted beside what is on disk alone.
-    counted = notes.get(NOTE_RETURNS)
-    stretches, singles = _split_in_memory(messages, {**noted, **counted} if counted else noted)
+    if singly == EVERYWHERE:
+        noted = dict.fromkeys(from_ranges([(each[0], each[1]) for each in on_disk]))
+    stretches: list[Stretch] = []
+    singles = dict(messages)
+    if singly == NOWHERE:
+        # How often something came back is noted beside what is on disk alone.
+        counted = notes.get(NOTE_RETURNS)
+        stretches, singles = _split_in_memory(messages, {**noted, **counted} if counted else noted)
     if not on_disk:
         return stretches, singles
     apart = to_ranges(sorted(noted))

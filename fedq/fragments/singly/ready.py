@@ -16,6 +16,7 @@ from typing import Final, Protocol
 
 from fedq.amqp.content import priority_of
 from fedq.core.message import FLAG_PRIORITY
+from fedq.fragments.runs.ranked import RankedFresh
 
 #: So many entries of each part of a line are looked at to count some.
 COUNTED_MAX: Final = 128
@@ -71,6 +72,10 @@ class Fifo:
     def extend(self, positions: Iterable[int], messages: Sequence[bytes]) -> None:
         """Adds new messages behind all others, in the order of their positions."""
         self._fresh.extend(positions)
+
+    def append(self, position: int) -> None:
+        """Adds a new message behind all others."""
+        self._fresh.append(position)
 
     def put_back(self, position: int, message: bytes) -> None:
         """Puts a message back to the place that its position gives it."""
@@ -130,6 +135,28 @@ class Fifo:
                 places += (2 * at + 1, 2 * at + 2)
         return sum([position in messages and position not in out for position in found])
 
+    def last(self, amount: int, messages: Mapping[int, bytes], out: Container[int]) -> list[int]:
+        """The last ones of those that were never out, then of the others; they stay.
+
+        At most so many.
+        """
+        fresh, returned = self._fresh, self._returned
+        while fresh and (fresh[-1] not in messages or fresh[-1] in out):
+            fresh.pop()
+        found = dict[int, None]()
+        for position in islice(reversed(fresh), amount):
+            if position in messages and position not in out:
+                found[position] = None
+        if len(found) < amount and returned:
+            # A sorted list is a heap, and stays one without its end.
+            returned.sort()
+            while returned and (returned[-1] not in messages or returned[-1] in out):
+                returned.pop()
+            for position in islice(reversed(returned), amount - len(found)):
+                if position in messages and position not in out:
+                    found[position] = None
+        return list(found)
+
     def sweep(self, messages: Mapping[int, bytes], out: Container[int]) -> None:
         """Forgets positions that are not ready any more; the order stays."""
         self._fresh = deque(p for p in self._fresh if p in messages and p not in out)
@@ -147,28 +174,50 @@ class Fifo:
 
 
 class ByPriority:
-    """A line by priority, the highest first (RabbitMQ's `x-max-priority`); without one it is 0."""
+    """Lines by priority, the highest first (RabbitMQ's `x-max-priority`); without one it is 0.
 
-    __slots__ = ("_heap", "_max_priority")
+    What is on disk alone (`fedq.fragments.runs.ranked`) stands among these: nothing behind the next
+    one of that is handed out.
+    """
 
-    def __init__(self, max_priority: int) -> None:
+    __slots__ = ("_lines", "_max_priority", "_on_disk", "_order")
+
+    def __init__(self, max_priority: int, on_disk: RankedFresh | None = None) -> None:
         self._max_priority = max_priority
-        self._heap: list[tuple[int, int]] = []
+        self._on_disk = on_disk
+        self._lines: dict[int, Fifo] = {}
+        #: The priorities that have lines, in descending order.
+        self._order: list[int] = []
+
+    def rank_of(self, message: bytes) -> int:
+        """The priority of a message in this queue."""
+        priority = priority_of(message) if message[0] & FLAG_PRIORITY else 0
+        return min(priority, self._max_priority)
+
+    def _line_of(self, rank: int) -> Fifo:
+        line = self._lines.get(rank)
+        if line is None:
+            line = self._lines[rank] = Fifo()
+            self._order = sorted(self._lines, reverse=True)
+        return line
 
     def extend(self, positions: Iterable[int], messages: Sequence[bytes]) -> None:
         """Adds new messages, each behind those of its priority."""
+        lines, highest = self._lines, self._max_priority
         for position, message in zip(positions, messages, strict=True):
-            self.put_back(position, message)
+            if not message:
+                continue
+            rank = min(priority_of(message), highest) if message[0] & FLAG_PRIORITY else 0
+            line = lines.get(rank)
+            (line if line is not None else self._line_of(rank)).append(position)
 
     def put_back(self, position: int, message: bytes) -> None:
         """Puts a message back to the place that its priority and position give it.
 
         One that is on disk yet (no bytes) has none before it was read.
         """
-        if not message:
-            return
-        priority = priority_of(message) if message[0] & FLAG_PRIORITY else 0
-        heapq.heappush(self._heap, (-min(priority, self._max_priority), position))
+        if message:
+            self._line_of(self.rank_of(message)).put_back(position, message)
 
     def take(
         self, amount: int, messages: Mapping[int, bytes], out: Container[int],
@@ -176,43 +225,81 @@ class ByPriority:
     ) -> list[int]:  # fmt: skip
         """Takes the positions of the highest priority, the lowest ones first."""
         positions: list[int] = []
-        heap = self._heap
-        newest = 0
         end = before if before is not None else _NEVER
-        later: list[tuple[int, int]] = []
-        while heap and len(positions) < amount:
-            entry = heapq.heappop(heap)
-            position = entry[1]
-            if position >= end:
-                later.append(entry)
-            elif position in messages and position not in out and position != newest:
-                newest = position
-                positions.append(position)
-        for entry in later:
-            heapq.heappush(heap, entry)
+        for rank in self._order:
+            stop = self._passes(rank)
+            if not stop or len(positions) == amount:
+                break
+            self._take_of(rank, amount, messages, out, min(end, stop), positions)
+        if len(self._lines) < len(self._order):
+            self._order = sorted(self._lines, reverse=True)
         return positions
+
+    def take_whatever(
+        self, amount: int, messages: Mapping[int, bytes], out: Container[int], before: int
+    ) -> list[int]:
+        """Takes positions below one, in order, whatever on disk alone is before them."""
+        positions: list[int] = []
+        for rank in self._order:
+            self._take_of(rank, amount, messages, out, before, positions)
+        self._order = sorted(self._lines, reverse=True)
+        return positions
+
+    def _take_of(
+        self, rank: int, amount: int, messages: Mapping[int, bytes], out: Container[int], end: int,
+        positions: list[int],
+    ) -> None:  # fmt: skip
+        """Adds positions of a priority to those that are taken, up to so many."""
+        line = self._lines[rank]
+        positions += line.take(amount - len(positions), messages, out, end)
+        if len(line) == 0:
+            del self._lines[rank]
+
+    def _passes(self, rank: int) -> int:
+        """Below which position those of a priority come before all that is on disk alone."""
+        return self._on_disk.may_pass(rank) if self._on_disk is not None else _NEVER
 
     def next(self, messages: Mapping[int, bytes], out: Container[int]) -> int | None:
         """The lowest position of the highest priority that is left; None if none is."""
-        heap = self._heap
-        while heap and (heap[0][1] not in messages or heap[0][1] in out):
-            heapq.heappop(heap)
-        return heap[0][1] if heap else None
+        for rank in self._order:
+            position = self._lines[rank].next(messages, out)
+            if position is not None:
+                return position if position < self._passes(rank) else None
+        return None
+
+    def lowest(self, rank: int, messages: Mapping[int, bytes], out: Container[int]) -> int | None:
+        """The lowest position of a priority that is in memory, whether it is next or not."""
+        line = self._lines.get(rank)
+        return line.next(messages, out) if line is not None else None
 
     def count_before(self, end: int, messages: Mapping[int, bytes], out: Container[int]) -> int:
-        """How many positions below one are left, whatever their priority."""
-        first = [position for _, position in self._heap[:COUNTED_MAX] if position < end]
-        return sum([p in messages and p not in out for p in dict.fromkeys(first)])
+        """How many positions below one are left that may be handed out, whatever their priority."""
+        found = 0
+        for rank in self._order:
+            stop = min(self._passes(rank), end)
+            if not stop or found >= COUNTED_MAX:
+                break
+            found += self._lines[rank].count_before(stop, messages, out)
+        return found
+
+    def last(self, amount: int, messages: Mapping[int, bytes], out: Container[int]) -> list[int]:
+        """The last ones in line, at most so many, the lowest priority first; they stay."""
+        found: list[int] = []
+        for rank in reversed(self._order):
+            if len(found) >= amount:
+                break
+            found += self._lines[rank].last(amount - len(found), messages, out)
+        return found
 
     def sweep(self, messages: Mapping[int, bytes], out: Container[int]) -> None:
         """Forgets positions that are not ready any more; priorities stay."""
-        kept = (entry for entry in self._heap if entry[1] in messages and entry[1] not in out)
-        self._heap = sorted(dict.fromkeys(kept))
+        for line in self._lines.values():
+            line.sweep(messages, out)
 
     def __len__(self) -> int:
-        return len(self._heap)
+        return sum(map(len, self._lines.values()))
 
     def positions(self) -> Iterator[int]:
-        """All positions in the heap, in no order."""
-        for _, position in self._heap:
-            yield position
+        """All positions, by priority, in no order."""
+        for line in self._lines.values():
+            yield from line.positions()

@@ -20,6 +20,7 @@ from fedq.core.message import FLAG_DELAYED, FLAG_EXPIRES, FLAG_PERSISTENT, FLAG_
 from fedq.core.policy import QueuePolicy
 from fedq.core.ranges import Range, to_ranges
 from fedq.fragments.runs.beginnings import KnownNotes
+from fedq.fragments.runs.ranked import RankedFresh
 from fedq.fragments.singly.absent import Absent
 from fedq.fragments.singly.holders import DEAD, DELAYED
 from fedq.fragments.singly.ready import ByPriority, Fifo, ReadyOrder
@@ -37,10 +38,11 @@ class TrackedMessages:
 
     __slots__ = (
         "_ascending", "_highest", "absent", "delayed", "died_before", "expiring", "line", "longest",
-        "messages", "notes", "policy", "ready_bytes", "redelivered", "unacked",
+        "messages", "notes", "policy", "ranked", "ready_bytes", "redelivered", "unacked",
     )  # fmt: skip
 
-    def __init__(self, policy: QueuePolicy) -> None:
+    def __init__(self, policy: QueuePolicy, on_disk: RankedFresh | None = None) -> None:
+        """`on_disk`: what stands among these by priority, and is not in memory."""
         self.policy = policy
         self.messages: dict[int, bytes] = {}
         #: Those that are on disk alone yet, and told as `ON_DISK`; whether they are persistent.
@@ -57,7 +59,9 @@ class TrackedMessages:
         #: Dead when the reign began: an earlier primary may have sent them on.
         self.died_before: frozenset[int] = frozenset()
         self.delayed = Deadlines()
-        self.line: ReadyOrder = ByPriority(policy.max_priority) if policy.max_priority else Fifo()
+        #: The same line, where messages have priorities.
+        self.ranked = ByPriority(policy.max_priority, on_disk) if policy.max_priority else None
+        self.line: ReadyOrder = self.ranked if self.ranked is not None else Fifo()
         #: Bytes of the bodies of ready messages; counted only for `max_bytes`.
         self.ready_bytes = 0
         #: Whether `messages` is known to be in ascending order, and its highest position.
@@ -249,6 +253,15 @@ class TrackedMessages:
             self.ready_bytes -= sum(map(body_size, bodies))
         return positions, bodies
 
+    def take_whatever(self, amount: int, before: int) -> list[int]:
+        """Takes ready ones `before` a position that nobody is to be handed; an end follows."""
+        if self.ranked is None:
+            return self.take(amount, before)[0]
+        positions = self.ranked.take_whatever(amount, self.messages, self.unacked, before)
+        if self.policy.max_bytes is not None:
+            self.ready_bytes -= sum([body_size(self.messages[position]) for position in positions])
+        return positions
+
     def take_size(
         self, amount: int, size: int, taker: NodeId, before: int | None
     ) -> tuple[list[int], int]:
@@ -338,6 +351,15 @@ class TrackedMessages:
             self.redelivered.add(position)
 
     # --- they go -----------------------------------------------------------------------------
+
+    def leave_memory(self, position: int) -> bytes:
+        """Lets go of a message, but for what is noted of it: it stands elsewhere from now on."""
+        message = self.messages.pop(position)
+        self.unacked.pop(position, None)
+        self.redelivered.discard(position)
+        if not self.messages:
+            self.longest = 1
+        return message
 
     def forget(self, positions: list[int]) -> tuple[list[bytes], list[Range]]:
         """Forgets messages without a holder (ascending)."""

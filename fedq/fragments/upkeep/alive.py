@@ -6,16 +6,19 @@ Invariant: what is alive from the first piece to the last is found, however it m
 Messages go from the line to takers, and from there to those that are kept singly; so those are
 looked at in this order, and the records of a copy before what was read of them. Some go back to the
 line: these are known as such for good (`returned`), and are looked at again wherever they are.
+Those with priorities go everywhere: they are looked at by position, wherever they are.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Final, NamedTuple, TypeAlias
 
 from fedq.core.message import FLAG_PERSISTENT
-from fedq.core.ranges import Range, is_in, to_ranges, within
+from fedq.core.ranges import Range, is_in, join_ranges, overlaps, to_ranges, within
 from fedq.fragments.copy.batch import Batch
 from fedq.fragments.fragment import Fragment
 from fedq.fragments.replica import Replica
+from fedq.fragments.runs.ranked import RankedFresh
+from fedq.fragments.runs.ranked_pages import PAGE, PAGE_SHIFT
 from fedq.fragments.runs.runs import ON_DISK, Run
 from fedq.fragments.runs.stowed import StowedRanges, Stretch
 from fedq.journal.records import NOTE_CAME, NOTE_EXPIRES, NOTE_RETURNS
@@ -42,6 +45,9 @@ class Found(NamedTuple):
 
 def in_fragment(fragment: Fragment, spans: Spans = EVERYWHERE) -> Iterator[Found]:
     """What is alive in a fragment that this node serves."""
+    if isinstance(fragment.fresh, RankedFresh):
+        yield from _by_pages(fragment, fragment.fresh, spans)
+        return
     returns = fragment.fresh.returns
     for after in (
         lambda position: fragment.messages.fresh_after(position),
@@ -55,6 +61,38 @@ def in_fragment(fragment: Fragment, spans: Spans = EVERYWHERE) -> Iterator[Found
     if fragment.fresh.returns != returns:
         for first, last in spans:
             yield from _returned(fragment, first, last)
+
+
+def _by_pages(fragment: Fragment, fresh: RankedFresh, spans: Spans) -> Iterator[Found]:
+    """What is alive of messages with priorities, which move in all directions: page by page.
+
+    All of a page in one piece, wherever it is by then: it stays at its position.
+    """
+    tracked, held = fragment.make_tracked(), fragment.in_flight
+    numbers = dict.fromkeys(fresh.pages.numbers())
+    numbers.update(dict.fromkeys([position >> PAGE_SHIFT for position in tracked.messages]))
+    for low, high in held.ranges() if held is not None else ():
+        numbers.update(dict.fromkeys(range(low >> PAGE_SHIFT, (high >> PAGE_SHIFT) + 1)))
+    for number in sorted(numbers):
+        first, last = number << PAGE_SHIFT, ((number + 1) << PAGE_SHIFT) - 1
+        if not any(low <= last and first <= high for low, high in spans):
+            continue
+        piece = fresh.pages.persistent_within(number)
+        here = tracked.messages.keys() & range(first, last + 1)
+        piece += [position for position in here if tracked.is_persistent(position)]
+        ranges = join_ranges([*to_ranges(sorted(piece)), *_held_within(fragment, first, last)])
+        ranges = overlaps(ranges, spans)
+        yield Found(ranges, PAGE, fragment.messages.get, _about_ranges(fragment.notes, ranges))
+
+
+def _held_within(fragment: Fragment, first: int, last: int) -> list[Range]:
+    """The positions between two of persistent messages in runs that takers have."""
+    found: list[Range] = []
+    position = first - 1
+    while (run := fragment.messages.held_after(position)) is not None and run.first <= last:
+        found += _within(run.persistent_ranges(), first, last)
+        position = run.last
+    return found
 
 
 def _returned(fragment: Fragment, first: int, last: int) -> Iterator[Found]:

@@ -79,7 +79,11 @@ def trim(fragment: Fragment, most: int) -> int:
         if room <= 0:
             return died
         if fragment.must_read:
-            died += fragment.drop_unread(room)
+            gone = fragment.drop_unread(room)
+            if not gone:
+                # Their priorities are known when they are read.
+                return died
+            died += gone
         else:
             died += fragment.dead_letter_first(room, TOO_LONG)
     while (size := _excess_bytes(fragment)) > 0:

@@ -13,6 +13,7 @@ from typing import Final
 
 from fedq.fragments.fragment import Fragment
 from fedq.fragments.replica import Replica
+from fedq.fragments.runs.ranked import RankedFresh
 from fedq.fragments.runs.sized import SizedFresh
 from fedq.fragments.singly.tracked import TrackedMessages
 from fedq.journal.steps import Steps
@@ -56,7 +57,9 @@ def of_fragment(fragment: Fragment) -> int:
     if fragment.publishers is not None:
         size += fragment.publishers.bytes_held
     size += fragment.messages.runs_held * _RUN
-    if fresh.stowed_count:
+    if isinstance(fresh, RankedFresh):
+        size += fresh.index_bytes
+    elif fresh.stowed_count:
         size += fresh.run_count * _LINE_RUN
     return size if fragment.tracked is None else size + _of_singles(fragment.tracked)
 

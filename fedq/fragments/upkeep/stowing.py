@@ -3,9 +3,10 @@
 Inputs: a fragment, up to which position the journal has its messages, what was read from there or
 from scratch files. Outputs: bytes that are free, positions that are wanted next. Persistent
 messages of a durable queue stand in the journal anyhow; all others are written to scratch files
-first (`fedq.node.copies.scratching`). None goes where messages have priorities; what else a policy
-asks of each is kept beside its place. The beginning of the line stays in memory, so that who takes
-does not wait; of a stream, its end. What takers have is wanted again only if it comes back.
+first (`fedq.node.copies.scratching`). What a policy asks of each is kept beside its place; where
+messages have priorities, these are (`fedq.fragments.upkeep.stowing_ranked`), unless the queue's
+length is limited in bytes: then all stay. The beginning of the line stays in memory, so that who
+takes does not wait; of a stream, its end. What takers have is wanted again only if it comes back.
 """
 
 from collections.abc import Mapping, Sequence
@@ -17,16 +18,19 @@ from fedq.fragments.primary.losses import UNREADABLE
 from fedq.fragments.runs.beginnings import SINGLE
 from fedq.fragments.runs.in_flight import RUN_BYTES_MIN
 from fedq.fragments.runs.moves import Going
+from fedq.fragments.runs.ranked import RankedFresh
+from fedq.fragments.upkeep import stowing_ranked
 
 
 def may_stow(fragment: Fragment) -> bool:
     """Whether bodies of its messages may be on disk alone; of a stream, what the journal has."""
-    return not fragment.singly and (fragment.log is None or fragment.recorder.durable)
+    goes = not fragment.singly or isinstance(fragment.fresh, RankedFresh)
+    return goes and (fragment.log is None or fragment.recorder.durable)
 
 
 def may_scratch(fragment: Fragment) -> bool:
     """Whether those bodies may go to scratch files that the journal does not have."""
-    return not fragment.singly and fragment.log is None
+    return (not fragment.singly and fragment.log is None) or isinstance(fragment.fresh, RankedFresh)
 
 
 def stow(
@@ -37,6 +41,8 @@ def stow(
     What takers have goes first, of runs of so many bytes at `least`. Of the line about `keep` bytes
     stay, and all up to `beyond`.
     """
+    if isinstance(fragment.fresh, RankedFresh):
+        return stowing_ranked.stow(fragment, through, keep, most, least)
     held = fragment.in_flight
     gone = held.stow(through, most, least) if held is not None else 0
     if gone >= most:
@@ -54,6 +60,8 @@ def for_scratch(
 
     What takers have first; see `InFlight.beyond` and `Fresh.beyond`.
     """
+    if isinstance(fragment.fresh, RankedFresh):
+        return stowing_ranked.for_scratch(fragment, keep, size, most, any_kind, least)
     held = fragment.in_flight
     found = held.beyond(size, most, any_kind, through, least) if held is not None else ([], [])
     return found if found[0] else fragment.fresh.beyond(keep, after, size, most, any_kind, through)
@@ -62,7 +70,10 @@ def for_scratch(
 def let_go(
     fragment: Fragment, positions: Sequence[int], keep: int, beyond: int, through: int
 ) -> None:
-    """Lets go of what was written to a scratch file, as far as it is in a run."""
+    """Lets go of what was written to a scratch file, as far as it is as it was."""
+    if isinstance(fragment.fresh, RankedFresh):
+        stowing_ranked.let_go(fragment, positions)
+        return
     if fragment.in_flight is not None:
         fragment.in_flight.let_go(positions, through)
     fragment.fresh.let_go(positions, keep, beyond, through)
@@ -101,10 +112,13 @@ def is_in_journal(fragment: Fragment, position: int) -> bool:
 
 def fill(fragment: Fragment, bodies: Mapping[int, bytes]) -> int:
     """Takes back what was read, by ascending position; returns how many bytes were waited for."""
-    filled = fragment.fresh.fill(bodies)
-    fragment.bytes_held += filled.misjudged
-    size = filled.bytes_read
-    if filled.flags & SINGLE:
+    if isinstance(fragment.fresh, RankedFresh):
+        size, flags = stowing_ranked.fill(fragment, fragment.fresh, bodies), 0
+    else:
+        filled = fragment.fresh.fill(bodies)
+        fragment.bytes_held += filled.misjudged
+        size, flags = filled.bytes_read, filled.flags
+    if flags & SINGLE:
         # Left by an earlier reign, with the past of which their flags tell.
         tracked = fragment.single_out([p for p, message in bodies.items() if message[0] & SINGLE])
         seen = [p for p, message in bodies.items() if message[0] & FLAG_SEEN]
@@ -134,6 +148,14 @@ def missing(fragment: Fragment, first: int, last: int) -> Range | None:
     stretch = min([each for each in found if each is not None], default=None)
     # None of another place stands within it: each is taken out of its run.
     return (stretch[0], min(stretch[1], last)) if stretch and stretch[0] <= last else None
+
+
+def next_stowed(fragment: Fragment) -> int | None:
+    """The first message of the line that is on disk alone, in the order of handing out."""
+    fresh = fragment.fresh
+    if not fresh.stowed_count:
+        return None
+    return fresh.next_wanted() if isinstance(fresh, RankedFresh) else fresh.first_stowed
 
 
 def next_absent(fragment: Fragment, position: int) -> int | None:

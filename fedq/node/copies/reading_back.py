@@ -19,8 +19,9 @@ from typing import Final
 
 from fedq.core.ids import FragmentId
 from fedq.core.limits import DEAD_LETTERS_MAX, KIB, MIB
-from fedq.core.ranges import count, join_overlapping, to_ranges
+from fedq.core.ranges import Range, count, join_overlapping, to_ranges
 from fedq.fragments.fragment import Fragment
+from fedq.fragments.runs.ranked import RankedFresh
 from fedq.fragments.upkeep.stowing import (
     fill,
     is_in_journal,
@@ -28,8 +29,10 @@ from fedq.fragments.upkeep.stowing import (
     lose,
     missing,
     next_absent,
+    next_stowed,
     waits_for_disk,
 )
+from fedq.fragments.upkeep.stowing_ranked import may_read
 from fedq.journal.places import Place
 from fedq.journal.rot import note_rot
 from fedq.node.copies.mending import Mending
@@ -45,6 +48,8 @@ _SHARE_SHIFT: Final = 4
 #: What is read in one go (`NodeSettings.piece_bytes`), and how many reads are under way of a line.
 _READ_BYTES_MAX: Final = MIB
 _READS_MAX: Final = 4
+#: The same where each message is looked at by itself, as it has a priority.
+_READ_RANKED_MAX: Final = MIB >> 2
 #: How often something is looked for, beyond once in each place, before it is lost.
 _TRIES_MAX: Final = 3
 #: What a disk has failed to read is read anew every so often (`Primary.may_be_read_yet`).
@@ -151,6 +156,8 @@ class ReadingBack:
             # Its readers are anywhere (`fedq.node.streams.paging`).
             return
         fragment, ahead = reading.primary.fragment, reading.ahead
+        if not may_read(fragment, self.state.memory_full):
+            return
         while ahead and (not fragment.fresh.count or ahead[0][0] < fragment.fresh.first):
             # Whoever has it may keep it: memory is looked at as if it had come from a client.
             self.state.bytes_taken += ahead.popleft()[1]
@@ -161,7 +168,7 @@ class ReadingBack:
             # What is here is behind what is next: whatever it takes, that has to come.
             room = max(room, 1)
         while room > 0 and len(reading.under_way) < _READS_MAX:
-            wanted = fragment.fresh.stowed_after(reading.asked_through)
+            wanted = _next_wanted(reading)
             if wanted is None or self._waits_to_die(fragment, wanted[0]):
                 return
             places = self._places_of(reading, wanted[0])
@@ -170,6 +177,10 @@ class ReadingBack:
                 continue
             place = self._extended(reading, places[0], wanted[1])
             self._ask(reading, place, wanted[0])
+            if isinstance(fragment.fresh, RankedFresh):
+                # What has to be read after that is known when this is here.
+                reading.asked_through = wanted[0]
+                return
             reading.asked_through = place.last
             room -= place.length
 
@@ -209,6 +220,13 @@ class ReadingBack:
         They were all looked at.
         """
         identity, positions = primary.fragment.fragment_id, [first]
+        fresh = primary.fragment.fresh
+        if isinstance(fresh, RankedFresh):
+            # Others there may have been read, and left where they are.
+            beyond = range(first + 1, first + LOST_MAX)
+            alike = [position for position in beyond if fresh.is_alike(first, position)]
+            here = [p for p in alike if self.state.places_of(identity, p) == places]
+            return [first, *here]
         while len(positions) < LOST_MAX:
             found = missing(primary.fragment, positions[-1] + 1, _BEYOND)
             if found is None or self.state.places_of(identity, found[0]) != places:
@@ -231,7 +249,8 @@ class ReadingBack:
     def _extended(self, reading: Reading, place: Place, last: int) -> Place:
         """The place with those that follow it there, up to a position, and up to a bound."""
         fragment = reading.primary.fragment.fragment_id
-        most = self.state.settings.piece_bytes(_READ_BYTES_MAX)
+        is_ranked = isinstance(reading.primary.fragment.fresh, RankedFresh)
+        most = self.state.settings.piece_bytes(_READ_RANKED_MAX if is_ranked else _READ_BYTES_MAX)
         return extended(self.state.plan, fragment, place, last, most)
 
     def _ask_for_absent(self, reading: Reading) -> None:
@@ -381,6 +400,18 @@ class ReadingBack:
                 self.give_up(primary, positions, "no other copy is left that has it")
 
 
+def _next_wanted(reading: Reading) -> Range | None:
+    """What is to be read next: a position, and up to which one it is worth reading on."""
+    fresh = reading.primary.fragment.fresh
+    if not isinstance(fresh, RankedFresh):
+        return fresh.stowed_after(reading.asked_through)
+    if not fresh.stowed_count or reading.under_way:
+        return None
+    first = fresh.next_wanted()
+    # What was asked for in vain is looked for elsewhere.
+    return (first, fresh.pages.worth_reading()) if first != reading.asked_through else None
+
+
 def _next_missing(reading: Reading) -> int | None:
     """The position that all wait for, if it was asked for, and is not here."""
     fragment = reading.primary.fragment
@@ -389,6 +420,9 @@ def _next_missing(reading: Reading) -> int | None:
         # internal: there is one.
         assert fragment.tracked is not None
         return absent if fragment.tracked.absent.is_asked(absent) else None
+    if isinstance(fragment.fresh, RankedFresh):
+        wanted = next_stowed(fragment)
+        return wanted if wanted == reading.asked_through and fragment.must_read else None
     if fragment.must_read and fragment.fresh.first <= reading.asked_through:
         return fragment.fresh.first
     return None
@@ -399,6 +433,8 @@ def _last_missing(reading: Reading) -> int:
     fragment = reading.primary.fragment
     if next_absent(fragment, 0) is not None:
         return 0
+    if isinstance(fragment.fresh, RankedFresh):
+        return fragment.fresh.pages.worth_reading()
     return fragment.fresh.next_last
 
 

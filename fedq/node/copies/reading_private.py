@@ -17,7 +17,16 @@ from fedq.core.ids import FragmentId, QueueKey
 from fedq.core.limits import DEAD_LETTERS_MAX
 from fedq.core.ranges import count
 from fedq.fragments.fragment import Fragment
-from fedq.fragments.upkeep.stowing import fill, is_over, is_partly_on_disk, lose, next_absent
+from fedq.fragments.runs.ranked import RankedFresh
+from fedq.fragments.upkeep.stowing import (
+    fill,
+    is_over,
+    is_partly_on_disk,
+    lose,
+    next_absent,
+    next_stowed,
+)
+from fedq.fragments.upkeep.stowing_ranked import may_read
 from fedq.journal.bodies import messages_in
 from fedq.journal.places import Place
 from fedq.node.copies.kept import kept_bytes
@@ -119,14 +128,16 @@ class ReadingPrivate:
         absent = next_absent(fragment, 0)
         if absent is not None:
             return absent
-        stowed = fragment.fresh.stowed_after(0)
+        stowed = next_stowed(fragment)
         if stowed is None:
             return None
-        over = is_over(fragment, stowed[0], self.state.unix_ms)
+        over = is_over(fragment, stowed, self.state.unix_ms)
         if over and len(fragment.out.dead) >= DEAD_LETTERS_MAX:
             return None
+        if not may_read(fragment, self.state.memory_full):
+            return None
         if fragment.must_read or fragment.bytes_at_hand < kept_bytes(self.state) >> 1:
-            return stowed[0]
+            return stowed
         return None
 
     # --- answers -----------------------------------------------------------------------------
@@ -181,8 +192,10 @@ class ReadingPrivate:
         """Gives up a message, and those behind it in the same places; and says so."""
         state, private = self.state, reading.private
         identity: FragmentId = private.fragment.fragment_id
-        end = first
-        while end < first + _LOST_MAX and state.scratch.places_of(identity, end + 1) == places:
+        end, fresh = first, private.fragment.fresh
+        # Where messages have priorities, others there may have been read and left.
+        most = 0 if isinstance(fresh, RankedFresh) else _LOST_MAX
+        while end < first + most and state.scratch.places_of(identity, end + 1) == places:
             end += 1
         state.risk.begin()
         lost = count(lose(private.fragment, first, end))

@@ -4,8 +4,8 @@ Inputs: how much is held, from time to time. Changes fragments and copies of thi
 piece (a chore), those that hold the most first. What the journal has goes at once; the rest when it
 is written elsewhere (`fedq.node.copies.scratching`). What is left of a message is its place; what
 is next in line stays (`fedq.node.copies.reading_back` reads ahead); what consumers have goes first.
-So memory stops publishers only where bodies may not go: those of queues with priorities, and what
-has a past.
+So memory stops publishers only where bodies may not go: those of queues with priorities whose
+length is limited in bytes, and what has a past.
 """
 
 from typing import Final, NamedTuple

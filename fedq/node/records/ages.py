@@ -13,6 +13,7 @@ from typing import Final, NamedTuple
 
 from fedq.core.ids import FragmentId
 from fedq.fragments.fragment import Fragment
+from fedq.fragments.runs.ranked import RankedFresh
 
 #: How often it is marked how far a fragment is.
 MARK_EVERY_MS: Final = 10_000
@@ -85,6 +86,8 @@ def first_in_line(fragment: Fragment) -> int | None:
     """The position of the message that is taken next; None: none waits."""
     fresh, tracked = fragment.fresh, fragment.tracked
     single = tracked.next() if tracked is not None and tracked.ready_count else None
+    if isinstance(fresh, RankedFresh):
+        return fresh.next_wanted() if single is None and fresh.count else single
     if fresh.count and (single is None or fresh.first < single):
         return fresh.first
     return single

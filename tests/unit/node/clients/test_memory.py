@@ -447,8 +447,9 @@ def test_a_turn_writes_so_much_to_all_who_get_long_messages_and_no_more() -> Non
 def test_small_messages_that_cost_much_do_not_run_past_the_bound() -> None:
     cluster = Cluster(1, memory_bytes_max=8 * MIB)
     client = cluster.client()
-    # Messages with priorities are kept singly.
-    client.ask(QueueDeclare("q", arguments={"x-max-priority": 5}), QueueDeclareOk)
+    # Messages with priorities are kept singly, and stay where their bytes are counted.
+    arguments: FieldTable = {"x-max-priority": 5, "x-max-length-bytes": 1 << 40}
+    client.ask(QueueDeclare("q", arguments=arguments), QueueDeclareOk)
     each = publish(1, "", "q", b"", encode_properties({"priority": 3}))
     largest = 0
     for _ in range(200):

@@ -202,12 +202,17 @@ def test_a_length_that_has_rotted_loses_one_record() -> None:
     assert len(lost) <= 3
 
 
+#: After a start all messages of such a queue are kept singly, and most on disk alone.
+SINGLES: FieldTable = {"x-max-priority": 3, "x-max-length-bytes": 1 << 40}
+
+
 @pytest.mark.parametrize("number", [20, 150, 290])
-def test_what_is_kept_singly_loses_what_lies_on_a_bad_sector(number: int) -> None:
-    """After a start all messages of a queue with priorities are, and most on disk alone."""
+@pytest.mark.parametrize("arguments", [SINGLES, {"x-max-priority": 3}], ids=["singly", "ranked"])
+def test_what_has_priorities_loses_what_lies_on_a_bad_sector(
+    number: int, arguments: FieldTable
+) -> None:
     cluster = Cluster(1, **SMALL)
     client = filled(cluster, 0)
-    arguments: FieldTable = {"x-max-priority": 3}
     client.ask(QueueDeclare("p", durable=True, arguments=arguments), QueueDeclareOk)
     singly(cluster, client, range(300), "p")
     cluster.pass_ms(2_000)
@@ -228,8 +233,7 @@ def test_what_is_kept_singly_loses_what_lies_on_a_bad_sector(number: int) -> Non
 def test_nobody_walks_over_all_that_is_kept_singly(monkeypatch: pytest.MonkeyPatch) -> None:
     cluster = Cluster(1, **SMALL)
     client = filled(cluster, 0)
-    arguments: FieldTable = {"x-max-priority": 3}
-    client.ask(QueueDeclare("p", durable=True, arguments=arguments), QueueDeclareOk)
+    client.ask(QueueDeclare("p", durable=True, arguments=SINGLES), QueueDeclareOk)
     singly(cluster, client, range(300), "p")
     cluster.kill("n1")
     cluster.start("n1")
