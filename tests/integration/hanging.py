@@ -11,7 +11,7 @@ import sys
 from contextlib import suppress
 from pathlib import Path
 
-from fedq.cli.node import node_process
+from fedq.cli.node import signals
 from fedq.shell.raft.journal import RaftStorageError
 from fedq.shell.raft.storage import RaftStorage
 
@@ -50,6 +50,6 @@ def let_go(place: Path) -> None:
 
 if __name__ == "__main__":
     RaftStorage.sync = _slow_sync  # type: ignore[method-assign]
-    node_process._HangUps.ignore = lambda _: _hang()  # type: ignore[assignment, method-assign]
+    signals._HangUps.ignore = lambda _: _hang()  # type: ignore[assignment, method-assign]
     sys.argv = ["fedq", *sys.argv[4:]]
     runpy.run_module("fedq", run_name="__main__")

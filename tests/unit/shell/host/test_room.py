@@ -10,6 +10,7 @@ from fedq.core.limits import MIB, RESERVED_DESCRIPTORS
 from fedq.shell.config.file import parse
 from fedq.shell.config.values import ConfigError, NodeConfig
 from fedq.shell.host import room
+from fedq.shell.host.process import CLIENTS_MIN
 
 
 def wanting(workers: int | None) -> NodeConfig:
@@ -60,7 +61,7 @@ def test_more_than_there_is_room_for_is_refused_with_the_number_that_works(machi
 
 def test_descriptors_bound_workers_too(machine: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (machine / "proc/meminfo").unlink()
-    limit = RESERVED_DESCRIPTORS + room.CLIENTS_MIN + 15
+    limit = RESERVED_DESCRIPTORS + CLIENTS_MIN + 15
     monkeypatch.setattr(resource, "getrlimit", lambda which: (100, limit))
     assert room.worker_count(wanting(3), machine) == 3
     text = refused(4, machine)
