@@ -121,7 +121,9 @@ class ClientFlow:
             self._read(client, data)
             return
         client.early += (data,)
-        if self.state.joined and client not in self._late:
+        if not self.state.joined:
+            self.state.hold_reading(client, JOINING)
+        elif client not in self._late:
             self._hear(client)
 
     def _listen_to_late(self) -> None:
@@ -415,7 +417,11 @@ class ClientFlow:
         Of what it said no more is heard than that it speaks AMQP.
         """
         early = b"".join(client.early)
-        if client.gone or client.vhost or len(early) < len(PROTOCOL_HEADER):
+        if client.gone or client.vhost:
+            return
+        if len(early) < len(PROTOCOL_HEADER):
+            # It is not read while it waits, and had not said that before: once more.
+            self.state.release_reading(client, JOINING)
             return
         client.early = ()
         self._read(client, early[: len(PROTOCOL_HEADER)])

@@ -54,6 +54,10 @@ def was_sent_away(client: Client) -> bool:
     return client.has(ConnectionClose)
 
 
+def is_read(client: Client) -> bool:
+    return client.is_read
+
+
 def test_who_has_nothing_under_way_leaves_at_once_and_hears_where_to_go() -> None:
     cluster = cluster_of_three()
     idle, elsewhere = cluster.client("n1"), cluster.client("n2")
@@ -174,11 +178,6 @@ def test_nobody_is_sent_away_while_there_is_nowhere_to_go() -> None:
     assert consumer.deliveries() in (["c"], ["again: c"])
 
 
-def reading(client: Client) -> bool:
-    """Whether the node reads what the client sends, as it is now."""
-    return client.is_read
-
-
 def test_who_is_not_read_for_an_alarm_is_read_again_as_it_is_sent_away() -> None:
     """Before, its close-ok was not read, and its socket stood for three seconds more."""
     cluster = cluster_of_three()
@@ -190,11 +189,11 @@ def test_who_is_not_read_for_an_alarm_is_read_again_as_it_is_sent_away() -> None
 
     cluster.hosts[N1].inbox.append(hold)
     cluster.settle()
-    assert not reading(client)
+    assert not is_read(client)
     decide(cluster, DrainNode(N1, True))
     cluster.pass_ms(300)
     assert was_sent_away(client)
-    assert reading(client)
+    assert is_read(client)
     client.write(encode_method(0, ConnectionCloseOk()))
     cluster.settle()
     assert client.lost

@@ -2,6 +2,7 @@
 
 import pytest
 
+from fedq.amqp.handshake import PROTOCOL_HEADER
 from fedq.amqp.methods import ConnectionClose, ConnectionOpenOk, QueueDeclare, QueueDeclareOk
 from fedq.core.ids import NodeId
 from fedq.node.views.overview import overview
@@ -60,6 +61,28 @@ def test_who_waits_for_long_hears_why() -> None:
     assert late.has(ConnectionClose)
     joins(cluster, "n2")
     cluster.client("n1")
+
+
+def test_who_was_not_read_before_it_said_what_it_speaks_hears_why_as_well() -> None:
+    """Before, whether the first bytes came before reading was held decided about an answer."""
+    cluster = Cluster(1, cluster_size=2)
+    client = cluster.knock("n1")
+    cluster.settle()
+    assert not is_read(client)
+    cluster.pass_ms(6_000)
+    assert is_read(client)
+    client.write(PROTOCOL_HEADER[:3])
+    cluster.settle()
+    assert not is_read(client)
+    cluster.pass_ms(100)
+    assert is_read(client)
+    client.write(PROTOCOL_HEADER[3:])
+    cluster.pass_ms(100)
+    assert client.close_reason[0] == 320
+
+
+def is_read(client: Client) -> bool:
+    return client.is_read
 
 
 @pytest.mark.parametrize("is_new", [True, False], ids=["empty", "with a queue"])
