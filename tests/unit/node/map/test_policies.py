@@ -18,9 +18,11 @@ from fedq.amqp.methods import (
 )
 from fedq.amqp.values import FieldTable
 from fedq.core.errors import Refused
-from fedq.core.ids import QueueKey
+from fedq.core.ids import NodeId, QueueKey
 from fedq.fragments.streams.log import StreamLog
+from fedq.journal.records import NOTE_DEAD
 from fedq.node.cluster.proposals import Result
+from fedq.node.node import Node
 from fedq.node.records.roles import Primary
 from fedq.wiring.cluster_map.operations_policies import DropPolicy, PutPolicy
 from tests.unit.node.harness import Client, Cluster
@@ -138,6 +140,35 @@ def test_what_dies_goes_where_the_policy_says_at_that_time() -> None:
     put(cluster, {"max-length": 1}, "^q$")
     cluster.pass_ms(100)
     assert (ready(cluster), ready(cluster, "dead")) == (1, 3)
+
+
+def test_dead_letters_that_have_not_set_out_go_with_their_exchange() -> None:
+    cluster = Cluster(work_per_turn=60)
+    client = cluster.client()
+    declare(client)
+    declare(client, "dead")
+    declare(client, "other")
+    client.ask(QueueBind("q", "amq.topic", "#"), QueueBindOk)
+    client.publish("other", *numbers(1, 400), exchange="amq.topic")
+    letters = '{"dead-letter-exchange":"","dead-letter-routing-key":"dead","max-length":1}'
+    fragment = primary(cluster).fragment
+    operation = PutPolicy("/", "p", False, "^q$", "all", 0, letters)
+
+    def ask(node: Node) -> None:
+        node.on_change_asked(operation, lambda _: None)
+
+    cluster.hosts[NodeId("n1")].inbox.append(ask)
+    for _ in range(200):
+        if not fragment.notes.get(NOTE_DEAD):
+            cluster.turn()
+    assert fragment.notes.get(NOTE_DEAD), "some have died, and wait"
+    change(cluster, DropPolicy("/", "p", False))
+    cluster.pass_ms(3_000)
+    assert not fragment.notes.get(NOTE_DEAD)
+    fragment.check()
+    assert ready(cluster) + ready(cluster, "dead") < 400
+    # None of them goes where the default exchange would lead it.
+    assert ready(cluster, "other") == 0
 
 
 def test_a_policy_refuses_publishes_and_lets_them_in_again() -> None:
