@@ -268,6 +268,26 @@ def test_a_transaction_meets_a_retirement() -> None:
     assert drain(cluster) == ["a", "b"]
 
 
+def test_a_commit_in_pieces_outlasts_the_fragment_that_it_was_to_go_to() -> None:
+    """What it has for a queue of one node takes many turns, and sets out before what is shared."""
+    cluster, _ = grown()
+    owner = cluster.client("n3")
+    owner.ask(QueueDeclare("mine", exclusive=True), QueueDeclareOk)
+    client = cluster.client("n3")
+    client.ask(TxSelect(), TxSelectOk)
+    client.publish("orders", "a", "b")
+    for number in range(400):
+        client.publish("mine", f"{number}")
+    step_until(cluster, lambda: TWO in cluster.node("n3").state.quiet)
+    cluster.node("n3").state.work.resize(10)
+    client.write(encode_method(1, TxCommit()))
+    step_until(cluster, lambda: is_retired(cluster, "n3"))
+    assert not client.has(TxCommitOk)
+    cluster.wait_for(lambda: client.has(TxCommitOk))
+    cluster.node("n3").state.work.resize(10_000)
+    assert drain(cluster) == ["a", "b"]
+
+
 @pytest.mark.parametrize("lost", [True, False])
 def test_a_primary_that_dies_in_the_silence_leaves_nothing_undone(lost: bool) -> None:
     cluster, _ = grown()
