@@ -27,12 +27,13 @@ from fedq.amqp.methods import (
 from fedq.core.ids import FragmentId, NodeId
 from fedq.core.quiet_messages import Quiesce, Quiesced
 from fedq.node.node import Node
-from fedq.wiring.cluster_map.operations import MemberDown
+from fedq.wiring.cluster_map.operations import AddFragment, MemberDown
 from tests.unit.amqp.wire import Content
 from tests.unit.amqp.wire import publish as publish_bytes
 from tests.unit.node.cluster.test_planned_moves import step, step_until, tick, wish
 from tests.unit.node.harness import PERSISTENT, Client, Cluster
 from tests.unit.node.inputs import link_up
+from tests.unit.node.map.test_policies import put
 
 IDLE_MS, AGE_MS = 1_000, 3_000
 SOON: Any = {"fragment_threshold": 5, "retire_idle_ms": IDLE_MS, "retire_age_ms": AGE_MS}
@@ -286,6 +287,29 @@ def test_a_commit_in_pieces_outlasts_the_fragment_that_it_was_to_go_to() -> None
     cluster.wait_for(lambda: client.has(TxCommitOk))
     cluster.node("n3").state.work.resize(10_000)
     assert drain(cluster) == ["a", "b"]
+
+
+def test_what_is_left_has_the_length_of_all_once_a_fragment_is_retired() -> None:
+    """A policy gave each of two fragments half of it; without traffic they are one again."""
+    cluster, _ = grown()
+    put(cluster, {"max-length": 6}, "^orders$")
+    cluster.wait_for(lambda: is_retired(cluster))
+    publisher = confirming(cluster, "n1")
+    publisher.publish("orders", *"abcdefg")
+    cluster.wait_for(lambda: publisher.has(BasicAck))
+    assert drain(cluster) == [*"bcdefg"]
+
+
+def test_a_fragment_that_comes_takes_its_part_of_a_length() -> None:
+    """It was asked for before the policy came that has its queue stay in one place."""
+    cluster = Cluster(3, **SOON)
+    cluster.client("n1").ask(QueueDeclare("orders", durable=True), QueueDeclareOk)
+    put(cluster, {"max-length": 6}, "^orders$")
+    wish(cluster, AddFragment("/", "orders", NodeId("n3")))
+    cluster.wait_for(lambda: len(fragments(cluster)) == 2)
+    for name in ("n1", "n3"):
+        confirming(cluster, name).publish("orders", *"abcdefg")
+    assert len(drain(cluster)) == 6
 
 
 @pytest.mark.parametrize("lost", [True, False])
