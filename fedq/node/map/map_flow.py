@@ -300,7 +300,7 @@ class MapFlow:
         self.outlets.on_fragment_gone(fragment, before.queue)
         self.sessions.quieting.forget(fragment)
         self.asking.on_fragment_gone(fragment)
-        self.getting.on_fragment_gone(fragment)
+        self.getting.on_fragment_gone(fragment, is_retired)
         hub = self.state.hubs.get(before.queue)
         if hub is not None:
             hub.forget_source(fragment)

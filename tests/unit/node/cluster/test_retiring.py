@@ -427,3 +427,21 @@ def test_all_nodes_stop_around_a_retirement(turns: int) -> None:
     cluster.wait_for(lambda: publisher.has(BasicAck))
     assert drain(cluster) == ["b"]
     cluster.wait_for(lambda: is_retired(cluster), 30_000)
+
+
+@pytest.mark.parametrize("name", ["n2", "n3"])
+@pytest.mark.parametrize("turns", range(0, 12, 2))
+def test_a_get_finds_what_its_channel_has_published_before(name: str, turns: int) -> None:
+    """Kept for a fragment that goes, it is in one that was asked already, and had nothing."""
+    cluster, own = grown()
+    client = sticking(cluster) if name == "n2" else own
+    client.said.clear()
+    step_until(cluster, lambda: TWO in cluster.node(name).state.quiet)
+    for _ in range(turns):
+        step(cluster)
+    client.write(
+        publish_bytes(1, "", "orders", b"a", PERSISTENT, 0)
+        + encode_method(1, BasicGet("orders", True))
+    )
+    cluster.wait_for(lambda: client.has(BasicGetOk) or client.has(BasicGetEmpty))
+    assert client.has(BasicGetOk)
