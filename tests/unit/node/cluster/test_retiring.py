@@ -24,7 +24,8 @@ from fedq.amqp.methods import (
     TxSelectOk,
     encode_method,
 )
-from fedq.core.ids import FragmentId, NodeId
+from fedq.amqp.values import FieldTable
+from fedq.core.ids import FragmentId, NodeId, QueueKey
 from fedq.core.quiet_messages import Quiesce, Quiesced
 from fedq.node.node import Node
 from fedq.wiring.cluster_map.operations import AddFragment, MemberDown
@@ -224,6 +225,44 @@ def test_a_channel_goes_where_what_was_kept_for_it_went() -> None:
         assert [each for each in seen if each.startswith(f"{number}.")] == [
             f"{number}.a", f"{number}.b",
         ]  # fmt: skip
+
+
+def test_dead_letters_go_where_those_went_that_were_kept() -> None:
+    """As what a channel publishes: one that dies later does not pass another one."""
+    cluster = Cluster(4, **SOON)
+    client = cluster.client("n1")
+    client.ask(QueueDeclare("orders", durable=True), QueueDeclareOk)
+    orders = QueueKey("/", "orders")
+    queues = cluster.node("n1").state.map.queues
+    for name in ("n3", "n4"):
+        wish(cluster, AddFragment("/", "orders", NodeId(name)))
+        cluster.pass_ms(500)
+    for name in ("four", "five", "six"):
+        client.ask(QueueDeclare(name), QueueDeclareOk)
+    dying = cluster.client("n2")
+    table: FieldTable = {
+        "x-dead-letter-exchange": "", "x-dead-letter-routing-key": "orders", "x-max-length": 1,
+    }  # fmt: skip
+    dying.ask(QueueDeclare("work", durable=True, arguments=table), QueueDeclareOk)
+    assert queues[QueueKey("/", "work")].fragments == [7]
+    cluster.unheard[NodeId("n3")] = None
+    cluster.client("n4").publish("orders", "stays")
+    step_until(cluster, lambda: TWO in cluster.node("n2").state.quiet)
+    assert queues[orders].fragments == [1, 2, 3]
+    dying.publish("work", "a", "b")
+    del cluster.unheard[NodeId("n3")]
+    cluster.wait_for(lambda: is_retired(cluster, "n2"))
+    assert queues[orders].fragments == [1, 3]
+    dying.publish("work", "c")
+    consumer = cluster.client("n4")
+    consumer.ask(BasicQos(0, 1, False), BasicQosOk)
+    consumer.ask(BasicConsume("orders", "c"), BasicConsumeOk)
+    seen: list[str] = []
+    while len(seen) < 3:
+        cluster.wait_for(lambda: any(isinstance(said, Content) for said in consumer.said))
+        seen += consumer.deliveries()
+        consumer.send(BasicAck(len(seen), False))
+    assert [each for each in seen if each != "stays"] == ["a", "b"]
 
 
 def relink(cluster: Cluster) -> None:
