@@ -287,7 +287,7 @@ class MapFlow:
         info = self.state.map.fragments.get(fragment)
         # Nobody holds anything of it yet; consumers of its queue may be here.
         self._on_fragment(fragment, info is not None and info.queue in self.state.hubs)
-        if info is not None:
+        if info is not None and len(self.state.map.queues[info.queue].fragments) > 1:
             self.policies.on_fragments(info.queue)
 
     def _on_fragment_removed(self, fragment: FragmentId, before: FragmentInfo) -> None:

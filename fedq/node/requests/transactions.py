@@ -112,9 +112,8 @@ class Transactions:
                 shared.append(as_stored(message))
             if reach.private or reach.absent or (mandatory and not reach.publishers):
                 private.append((message, reach, mandatory))
-        place = None
-        if fragment is not None:
-            place = fragment, self.state.map.fragments[fragment].queue
+        info = self.state.map.fragments.get(fragment) if fragment is not None else None
+        place = (info.id, info.queue) if info is not None else None
         done = partial(self._set_out, channel, transaction, place, shared, settled)
         if not private:
             done()
