@@ -5,6 +5,7 @@ absent from most runs, and the dice that decide come first.
 """
 
 from dataclasses import replace
+from typing import Final
 
 from fedq.core import limits
 from fedq.core.seeds import Rng, derive
@@ -17,7 +18,7 @@ from tests.sim.actors_drawn import (
     draw_queues,
     draw_subscribers,
 )
-from tests.sim.clients import ConsumerPlan
+from tests.sim.clients import ConsumerPlan, PublisherPlan
 from tests.sim.disk import DiskOptions
 from tests.sim.named_plans import draw_publishers as draw_named_publishers
 from tests.sim.net import NetOptions
@@ -26,6 +27,9 @@ from tests.sim.policies import draw_policies
 from tests.sim.raft import RaftOptions
 from tests.sim.streams import draw_age, draw_askers, draw_fragments, draw_stream
 from tests.sim.world import MS, SECOND
+
+#: So many bytes a publisher has at most that is given more messages.
+_BYTES_MORE_MAX: Final = 2_000_000
 
 
 def draw(seed: int, lite: bool = False, copy_all: bool = False, no_streams: bool = False) -> Plan:
@@ -85,7 +89,7 @@ def draw_retiring(seed: int, lite: bool = False) -> Plan:
     publishers = tuple(
         replace(
             each, gap_us=dice.choice((each.gap_us, 60 * MS, 150 * MS, 300 * MS)),
-            burst=max(each.burst, 6), messages=max(each.messages, dice.choice((60, 300))),
+            burst=max(each.burst, 6), messages=_more(each, dice.choice((60, 300))),
             session_bursts=dice.choice((0, 2, 4)),
             vanish=0.0 if lite else max(each.vanish, dice.choice((0.0, 0.3, 0.6))),
         )
@@ -97,6 +101,11 @@ def draw_retiring(seed: int, lite: bool = False) -> Plan:
         retire_idle_ms=dice.choice((50, 100, 200)), publishers=publishers, queues=queues,
         safety_us=plan.safety_us + 2 * SECOND,
     )  # fmt: skip
+
+
+def _more(publisher: PublisherPlan, wanted: int) -> int:
+    """So many messages, or fewer large ones: whole disks are looked through at the end."""
+    return max(publisher.messages, min(wanted, _BYTES_MORE_MAX // max(publisher.body_bytes, 1)))
 
 
 def draw_named(seed: int, lite: bool = False) -> Plan:

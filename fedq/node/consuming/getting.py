@@ -218,10 +218,23 @@ class Getting:
             self._beginning.pop(request, None)
             self._ask_next(self._open.pop(request))
 
-    def on_fragment_gone(self, fragment: FragmentId) -> None:
-        """The queue was deleted, or the fragment retired."""
-        for request in [r for r, get in self._open.items() if get.asked == fragment]:
-            self._ask_next(self._open.pop(request))
+    def on_fragment_gone(self, fragment: FragmentId, is_retired: bool) -> None:
+        """The queue was deleted, or the fragment retired.
+
+        Then what was kept for it is in another one, perhaps in one that was asked before: all are
+        asked again.
+        """
+        for request, get in list(self._open.items()):
+            if is_retired and fragment in get.to_ask:
+                get.to_ask = deque(self.state.map.queues[get.queue].fragments)
+            if get.asked != fragment:
+                continue
+            del self._open[request]
+            self._beginning.pop(request, None)
+            if not is_retired or get.channel.closed or get.channel.leaving:
+                self._ask_next(get)
+            elif self.get(get.channel, get.queue, get.no_ack):
+                self.state.marks.answered[get.channel] = None
 
     def tick(self) -> None:
         """Gets that wait for a fragment of this very node start over when it serves.

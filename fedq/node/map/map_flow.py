@@ -212,9 +212,7 @@ class MapFlow:
             case RosterChanged():
                 self._on_roster(change.node)
             case FragmentAdded():
-                # Nobody holds anything of it yet; consumers of its queue may be here.
-                info = self.state.map.fragments.get(change.id)
-                self._on_fragment(change.id, info is not None and info.queue in self.state.hubs)
+                self._on_fragment_added(change.id)
             case FragmentChanged():
                 self._tell_story(change)
                 self._on_fragment(change.id, change.before.reign != change.after.reign)
@@ -285,6 +283,13 @@ class MapFlow:
         if new_reign and not self.sessions.is_unsaid(info):
             self.sessions.aim(info)
 
+    def _on_fragment_added(self, fragment: FragmentId) -> None:
+        info = self.state.map.fragments.get(fragment)
+        # Nobody holds anything of it yet; consumers of its queue may be here.
+        self._on_fragment(fragment, info is not None and info.queue in self.state.hubs)
+        if info is not None and len(self.state.map.queues[info.queue].fragments) > 1:
+            self.policies.on_fragments(info.queue)
+
     def _on_fragment_removed(self, fragment: FragmentId, before: FragmentInfo) -> None:
         is_retired = self.outlets.is_retired(fragment, before.queue)
         if self.state.tracer is not None and fragment in self.state.primaries and not is_retired:
@@ -295,11 +300,14 @@ class MapFlow:
         self.outlets.on_fragment_gone(fragment, before.queue)
         self.sessions.quieting.forget(fragment)
         self.asking.on_fragment_gone(fragment)
-        self.getting.on_fragment_gone(fragment)
+        self.getting.on_fragment_gone(fragment, is_retired)
         hub = self.state.hubs.get(before.queue)
         if hub is not None:
             hub.forget_source(fragment)
             hub.drop_prefetched(fragment)
+        if is_retired:
+            self.consuming.aim(before.queue)
+            self.policies.on_fragments(before.queue)
 
     def _tell(self, line: str) -> None:
         """Tells the log; not while this process reads what happened before it began."""

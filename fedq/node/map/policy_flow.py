@@ -4,6 +4,7 @@ Inputs: virtual hosts whose policies have changed. What this node serves of them
 in pieces, as a chore (docs/adr/0048): fragments of shared queues, exclusive queues, exchanges. What
 begins meanwhile begins with the new policies. A change while that goes on is looked after when it
 is done. A node that only copies a fragment has nothing to do: its primary enforces the limits.
+A queue whose fragments are more than before, or fewer, is looked at at once: each has another part.
 
 Changes fragments, exclusive queues and the router of this node; marks them.
 """
@@ -65,6 +66,18 @@ class PolicyFlow:
             return
         for vhost in self.state.map.vhosts:
             self._look_through(vhost)
+
+    def on_fragments(self, queue: QueueKey) -> None:
+        """A queue has more fragments than before, or fewer: each has an equal part of a length."""
+        state = self.state
+        info = state.map.queues.get(queue)
+        if info is None or info.is_fixed:
+            # Those of a fixed number came together.
+            return
+        for fragment in info.fragments:
+            if fragment in state.primaries:
+                state.work.apply(_LOOK_WORK)
+                self._look_at(fragment)
 
     def _look_through(self, vhost: str) -> None:
         self._changed[vhost] = None

@@ -78,7 +78,7 @@ class DeadLetters:
         self.state = state
         self.outlets = outlets
         #: Which fragments the dead letters of this node keep to.
-        self._sticky: dict[QueueKey, FragmentId] = {}
+        self._sticky = outlets.keep()
         #: The turn in which the last one set out.
         self._turn = 0
 

@@ -58,7 +58,9 @@ class Reach(NamedTuple):
 class Outlets:
     """The ways from a route to every queue that it names."""
 
-    __slots__ = ("admission", "blocking", "fan_out", "propose_fragment", "relays", "state")
+    __slots__ = (
+        "admission", "blocking", "fan_out", "keeping", "propose_fragment", "relays", "state",
+    )  # fmt: skip
 
     def __init__(
         self, state: NodeState, admission: Admission, fan_out: FanOut, relays: RelayFlow,
@@ -71,6 +73,14 @@ class Outlets:
         self.relays = relays
         #: Asks the map for a fragment of this queue on this node.
         self.propose_fragment = propose_fragment
+        #: Which fragments those keep to that publish for all of this node, and are no channels.
+        self.keeping: list[dict[QueueKey, FragmentId]] = []
+
+    def keep(self) -> dict[QueueKey, FragmentId]:
+        """What a new sender of this node, which is no channel, keeps to; for `reach`."""
+        sticky: dict[QueueKey, FragmentId] = {}
+        self.keeping.append(sticky)
+        return sticky
 
     # --- one run of publishes ----------------------------------------------------------------
 
@@ -407,9 +417,9 @@ class Outlets:
         return info is not None and min(info.fragments) < fragment
 
     def _pass_on(self, publisher: FragmentPublisher[Owner], queue: QueueKey) -> None:
-        """Sends what was kept for a retired fragment to another one, and its channels with it.
+        """Sends what was kept for a retired fragment to another one, and its senders with it.
 
-        What a channel publishes next goes behind that (P4).
+        What a channel publishes next, or dies next here, goes behind that (P4).
         """
         state = self.state
         target = self.publisher_of(self._choose_fragment(queue, 0))
@@ -417,7 +427,10 @@ class Outlets:
         numbers = publisher.pass_on(target)
         if state.tracer is not None and numbers is not None:
             state.tracer.on_passed_on(queue, publisher.fragment_id, state.origin, numbers)
-        looked_at = 0
+        for sticky in self.keeping:
+            if sticky.get(queue) == publisher.fragment_id:
+                sticky[queue] = target.fragment_id
+        looked_at = len(self.keeping)
         for client in state.clients.values():
             looked_at += len(client.channels)
             for channel in client.channels.values():

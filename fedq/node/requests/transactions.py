@@ -26,7 +26,7 @@ from fedq.amqp.rewriting import as_stored
 from fedq.amqp.spec import BASIC_NACK
 from fedq.channels.confirms import ConfirmGroup
 from fedq.core.errors import PRECONDITION_FAILED, ChannelViolation
-from fedq.core.ids import FragmentId, Target
+from fedq.core.ids import FragmentId, QueueKey, Target
 from fedq.node.consuming.settle_flow import SettleFlow, refuse_return
 from fedq.node.consuming.waking import wake_consumers
 from fedq.node.publishing.outlets import Outlets, Reach
@@ -112,7 +112,9 @@ class Transactions:
                 shared.append(as_stored(message))
             if reach.private or reach.absent or (mandatory and not reach.publishers):
                 private.append((message, reach, mandatory))
-        done = partial(self._set_out, channel, transaction, fragment, shared, settled)
+        info = self.state.map.fragments.get(fragment) if fragment is not None else None
+        place = (info.id, info.queue) if info is not None else None
+        done = partial(self._set_out, channel, transaction, place, shared, settled)
         if not private:
             done()
             return
@@ -121,12 +123,17 @@ class Transactions:
             self.answers.wait_for_turns(channel)
 
     def _set_out(
-        self, channel: Channel, transaction: Transaction, fragment: FragmentId | None,
-        messages: list[bytes], settled: Settled,
+        self, channel: Channel, transaction: Transaction,
+        place: tuple[FragmentId, QueueKey] | None, messages: list[bytes], settled: Settled,
     ) -> None:  # fmt: skip
         """Sends what is shared on its way: queues of this node alone have all that is theirs."""
         forget(channel, transaction)
-        if fragment is None or fragment not in self.state.map.fragments:
+        fragment = self._fragment_left(channel, *place) if place is not None else None
+        if place is not None and fragment != place[0]:
+            # Positions in a fragment that is no more.
+            settled = Settled([], [], [])
+            fragment = fragment if messages else None
+        if fragment is None:
             if channel.waiting:
                 self.answers.finish(channel, TxCommitOk())
             else:
@@ -143,6 +150,19 @@ class Transactions:
             self.state.tracer.on_accepted(channel, messages, (fragment,))
             self.state.tracer.on_routed(channel, fragment, batch.first, len(messages))
         self.outlets.commit(publisher, batch, channel.client)
+
+    def _fragment_left(
+        self, channel: Channel, fragment: FragmentId, queue: QueueKey
+    ) -> FragmentId | None:
+        """The fragment of a commit as it sets out: another one, if it was retired meanwhile.
+
+        Nobody knew by then that it was to get something (docs/adr/0100). None: its queue is gone.
+        """
+        if fragment in self.state.map.fragments:
+            return fragment
+        if not self.outlets.is_retired(fragment, queue):
+            return None
+        return self.outlets.publisher(queue, channel.sticky, channel.spread).fragment_id
 
     def _transaction(self, channel: Channel, request: Method) -> Transaction:
         if channel.transaction is None:

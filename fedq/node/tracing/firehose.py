@@ -12,7 +12,6 @@ from fedq.amqp.content import decode_kept_properties, encode_properties, message
 from fedq.amqp.rewriting import PROPERTIES_WRITTEN_BYTES_MAX, routing_keys
 from fedq.amqp.values import TableValue
 from fedq.core.errors import ConnectionViolation
-from fedq.core.ids import FragmentId, QueueKey
 from fedq.core.limits import NAME_BYTES_MAX
 from fedq.core.message import FLAG_COPIES, encode, make_route, split_lean, split_route
 from fedq.node.publishing.outlets import Outlets, Reach
@@ -37,7 +36,7 @@ class Firehose:
     def __init__(self, state: NodeState, outlets: Outlets) -> None:
         self.state = state
         self.outlets = outlets
-        self._sticky: dict[QueueKey, FragmentId] = {}
+        self._sticky = outlets.keep()
         self._left_out = 0
         self._told_ms = -_TOLD_EVERY_MS
 

@@ -11,7 +11,6 @@ dropped and counted, and the next batch says so.
 from typing import Final
 
 from fedq.amqp.content import encode_properties
-from fedq.core.ids import FragmentId, QueueKey
 from fedq.core.limits import PEER_FRAME_BYTES_MAX
 from fedq.core.message import FLAG_PERSISTENT, encode, make_route
 from fedq.core.trace_records import GAP, VERSION, Head
@@ -40,7 +39,7 @@ class TraceWriting:
     def __init__(self, state: NodeState, outlets: Outlets) -> None:
         self.state = state
         self.outlets = outlets
-        self._sticky: dict[QueueKey, FragmentId] = {}
+        self._sticky = outlets.keep()
 
     def end_turn(self, tracer: Tracer) -> None:
         """Writes the batches that are due."""

@@ -24,15 +24,17 @@ from fedq.amqp.methods import (
     TxSelectOk,
     encode_method,
 )
-from fedq.core.ids import FragmentId, NodeId
+from fedq.amqp.values import FieldTable
+from fedq.core.ids import FragmentId, NodeId, QueueKey
 from fedq.core.quiet_messages import Quiesce, Quiesced
 from fedq.node.node import Node
-from fedq.wiring.cluster_map.operations import MemberDown
+from fedq.wiring.cluster_map.operations import AddFragment, MemberDown
 from tests.unit.amqp.wire import Content
 from tests.unit.amqp.wire import publish as publish_bytes
 from tests.unit.node.cluster.test_planned_moves import step, step_until, tick, wish
 from tests.unit.node.harness import PERSISTENT, Client, Cluster
 from tests.unit.node.inputs import link_up
+from tests.unit.node.map.test_policies import put
 
 IDLE_MS, AGE_MS = 1_000, 3_000
 SOON: Any = {"fragment_threshold": 5, "retire_idle_ms": IDLE_MS, "retire_age_ms": AGE_MS}
@@ -225,6 +227,44 @@ def test_a_channel_goes_where_what_was_kept_for_it_went() -> None:
         ]  # fmt: skip
 
 
+def test_dead_letters_go_where_those_went_that_were_kept() -> None:
+    """As what a channel publishes: one that dies later does not pass another one."""
+    cluster = Cluster(4, **SOON)
+    client = cluster.client("n1")
+    client.ask(QueueDeclare("orders", durable=True), QueueDeclareOk)
+    orders = QueueKey("/", "orders")
+    queues = cluster.node("n1").state.map.queues
+    for name in ("n3", "n4"):
+        wish(cluster, AddFragment("/", "orders", NodeId(name)))
+        cluster.pass_ms(500)
+    for name in ("four", "five", "six"):
+        client.ask(QueueDeclare(name), QueueDeclareOk)
+    dying = cluster.client("n2")
+    table: FieldTable = {
+        "x-dead-letter-exchange": "", "x-dead-letter-routing-key": "orders", "x-max-length": 1,
+    }  # fmt: skip
+    dying.ask(QueueDeclare("work", durable=True, arguments=table), QueueDeclareOk)
+    assert queues[QueueKey("/", "work")].fragments == [7]
+    cluster.unheard[NodeId("n3")] = None
+    cluster.client("n4").publish("orders", "stays")
+    step_until(cluster, lambda: TWO in cluster.node("n2").state.quiet)
+    assert queues[orders].fragments == [1, 2, 3]
+    dying.publish("work", "a", "b")
+    del cluster.unheard[NodeId("n3")]
+    cluster.wait_for(lambda: is_retired(cluster, "n2"))
+    assert queues[orders].fragments == [1, 3]
+    dying.publish("work", "c")
+    consumer = cluster.client("n4")
+    consumer.ask(BasicQos(0, 1, False), BasicQosOk)
+    consumer.ask(BasicConsume("orders", "c"), BasicConsumeOk)
+    seen: list[str] = []
+    while len(seen) < 3:
+        cluster.wait_for(lambda: any(isinstance(said, Content) for said in consumer.said))
+        seen += consumer.deliveries()
+        consumer.send(BasicAck(len(seen), False))
+    assert [each for each in seen if each != "stays"] == ["a", "b"]
+
+
 def relink(cluster: Cluster) -> None:
     """The stream between n2 and n3 breaks and is opened anew: what was lost on it is sent again."""
     for mine, other in (("n2", NodeId("n3")), ("n3", NodeId("n2"))):
@@ -266,6 +306,49 @@ def test_a_transaction_meets_a_retirement() -> None:
     cluster.wait_for(lambda: client.has(TxCommitOk))
     assert is_retired(cluster)
     assert drain(cluster) == ["a", "b"]
+
+
+def test_a_commit_in_pieces_outlasts_the_fragment_that_it_was_to_go_to() -> None:
+    """What it has for a queue of one node takes many turns, and sets out before what is shared."""
+    cluster, _ = grown()
+    owner = cluster.client("n3")
+    owner.ask(QueueDeclare("mine", exclusive=True), QueueDeclareOk)
+    client = cluster.client("n3")
+    client.ask(TxSelect(), TxSelectOk)
+    client.publish("orders", "a", "b")
+    for number in range(400):
+        client.publish("mine", f"{number}")
+    step_until(cluster, lambda: TWO in cluster.node("n3").state.quiet)
+    cluster.node("n3").state.work.resize(10)
+    client.write(encode_method(1, TxCommit()))
+    step_until(cluster, lambda: is_retired(cluster, "n3"))
+    assert not client.has(TxCommitOk)
+    cluster.wait_for(lambda: client.has(TxCommitOk))
+    cluster.node("n3").state.work.resize(10_000)
+    assert drain(cluster) == ["a", "b"]
+
+
+def test_what_is_left_has_the_length_of_all_once_a_fragment_is_retired() -> None:
+    """A policy gave each of two fragments half of it; without traffic they are one again."""
+    cluster, _ = grown()
+    put(cluster, {"max-length": 6}, "^orders$")
+    cluster.wait_for(lambda: is_retired(cluster))
+    publisher = confirming(cluster, "n1")
+    publisher.publish("orders", *"abcdefg")
+    cluster.wait_for(lambda: publisher.has(BasicAck))
+    assert drain(cluster) == [*"bcdefg"]
+
+
+def test_a_fragment_that_comes_takes_its_part_of_a_length() -> None:
+    """It was asked for before the policy came that has its queue stay in one place."""
+    cluster = Cluster(3, **SOON)
+    cluster.client("n1").ask(QueueDeclare("orders", durable=True), QueueDeclareOk)
+    put(cluster, {"max-length": 6}, "^orders$")
+    wish(cluster, AddFragment("/", "orders", NodeId("n3")))
+    cluster.wait_for(lambda: len(fragments(cluster)) == 2)
+    for name in ("n1", "n3"):
+        confirming(cluster, name).publish("orders", *"abcdefg")
+    assert len(drain(cluster)) == 6
 
 
 @pytest.mark.parametrize("lost", [True, False])
@@ -383,3 +466,21 @@ def test_all_nodes_stop_around_a_retirement(turns: int) -> None:
     cluster.wait_for(lambda: publisher.has(BasicAck))
     assert drain(cluster) == ["b"]
     cluster.wait_for(lambda: is_retired(cluster), 30_000)
+
+
+@pytest.mark.parametrize("name", ["n2", "n3"])
+@pytest.mark.parametrize("turns", range(0, 12, 2))
+def test_a_get_finds_what_its_channel_has_published_before(name: str, turns: int) -> None:
+    """Kept for a fragment that goes, it is in one that was asked already, and had nothing."""
+    cluster, own = grown()
+    client = sticking(cluster) if name == "n2" else own
+    client.said.clear()
+    step_until(cluster, lambda: TWO in cluster.node(name).state.quiet)
+    for _ in range(turns):
+        step(cluster)
+    client.write(
+        publish_bytes(1, "", "orders", b"a", PERSISTENT, 0)
+        + encode_method(1, BasicGet("orders", True))
+    )
+    cluster.wait_for(lambda: client.has(BasicGetOk) or client.has(BasicGetEmpty))
+    assert client.has(BasicGetOk)
