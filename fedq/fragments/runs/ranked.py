@@ -8,13 +8,16 @@ singly (`fedq.fragments.singly.tracked`), where nothing behind its next one is t
 """
 
 from collections import deque
-from collections.abc import Container, Mapping
+from collections.abc import Container, Iterable, Mapping
+from itertools import islice
 from typing import Final
 
+from fedq.core.message import head_size
 from fedq.core.ranges import Range
 from fedq.fragments.runs.fresh import Fresh
 from fedq.fragments.runs.ranked_pages import PAGE_BYTES, Found, RankedPages
 from fedq.fragments.runs.runs import ON_DISK, Run, stowed_mix
+from fedq.fragments.runs.sized import HEADS, RECORD
 
 #: Beyond all positions: what is on disk alone stands at no place that a position tells.
 NOWHERE: Final = (1 << 62) - 1
@@ -25,7 +28,7 @@ _AHEAD_BYTES: Final = 120
 class RankedFresh(Fresh):
     """Messages with priorities on disk alone, without a taker. See the module's docstring."""
 
-    __slots__ = ("_ahead", "_ahead_bytes", "pages")
+    __slots__ = ("_ahead", "_ahead_bytes", "_head_bytes", "pages")
 
     def __init__(self, max_priority: int) -> None:
         super().__init__()
@@ -33,6 +36,8 @@ class RankedFresh(Fresh):
         #: Positions and bytes of those that were read, some of which may be taken by now.
         self._ahead: deque[tuple[int, int]] = deque()
         self._ahead_bytes = 0
+        #: The longest head that was seen; 0: none was.
+        self._head_bytes = 0
         self.first_stowed = NOWHERE
 
     @property
@@ -49,6 +54,21 @@ class RankedFresh(Fresh):
     def index_bytes(self) -> int:
         """What is kept of the messages."""
         return self.pages.page_count * PAGE_BYTES + len(self._ahead) * _AHEAD_BYTES
+
+    @property
+    def body_bytes(self) -> int:
+        """About the bytes of all bodies, rather less than they have: there are no sizes.
+
+        For a queue whose length has come to be limited in bytes while it was here (a policy).
+        """
+        heads = self.pages.count * (self._head_bytes + RECORD)
+        return max(0, self.pages.size - heads) if self._head_bytes else 0
+
+    def note_heads(self, messages: Iterable[bytes]) -> None:
+        """Takes note of how long the heads of some messages are, to estimate those of all."""
+        for message in islice(messages, HEADS):
+            if message:
+                self._head_bytes = max(self._head_bytes, head_size(message))
 
     def _count(self) -> None:
         """Takes over how many there are."""

@@ -89,6 +89,8 @@ def fill(fragment: Fragment, fresh: RankedFresh, bodies: Mapping[int, bytes]) ->
     tracked = fragment.make_tracked()
     # internal: the queue has priorities.
     assert tracked.ranked is not None
+    if fragment.policy.max_bytes is not None:
+        fresh.note_heads(bodies.values())
     unknown = [p for p in bodies if fresh.pages.is_unknown(p)]
     fresh.learn({p: tracked.ranked.rank_of(bodies[p]) for p in unknown})
     coming = [p for p in bodies if fresh.comes_now(p)]
