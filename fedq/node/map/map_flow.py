@@ -212,9 +212,7 @@ class MapFlow:
             case RosterChanged():
                 self._on_roster(change.node)
             case FragmentAdded():
-                # Nobody holds anything of it yet; consumers of its queue may be here.
-                info = self.state.map.fragments.get(change.id)
-                self._on_fragment(change.id, info is not None and info.queue in self.state.hubs)
+                self._on_fragment_added(change.id)
             case FragmentChanged():
                 self._tell_story(change)
                 self._on_fragment(change.id, change.before.reign != change.after.reign)
@@ -276,6 +274,13 @@ class MapFlow:
 
     # --- fragments ---------------------------------------------------------------------------
 
+    def _on_fragment_added(self, fragment: FragmentId) -> None:
+        info = self.state.map.fragments.get(fragment)
+        if info is not None:
+            # Nobody holds anything of it yet; consumers of its queue may be here.
+            self._on_fragment(fragment, info.queue in self.state.hubs)
+            self.policies.on_parts(info.queue)
+
     def _on_fragment(self, fragment: FragmentId, new_reign: bool) -> None:
         state = self.state
         info = state.map.fragments.get(fragment)
@@ -296,6 +301,7 @@ class MapFlow:
         self.sessions.quieting.forget(fragment)
         self.asking.on_fragment_gone(fragment)
         self.getting.on_fragment_gone(fragment)
+        self.policies.on_parts(before.queue)
         hub = self.state.hubs.get(before.queue)
         if hub is not None:
             hub.forget_source(fragment)

@@ -1,9 +1,10 @@
 """Policies that came, changed or went: what queues and exchanges here are asked for from now on.
 
-Inputs: virtual hosts whose policies have changed. What this node serves of them is looked through
-in pieces, as a chore (docs/adr/0048): fragments of shared queues, exclusive queues, exchanges. What
-begins meanwhile begins with the new policies. A change while that goes on is looked after when it
-is done. A node that only copies a fragment has nothing to do: its primary enforces the limits.
+Inputs: virtual hosts whose policies have changed; queues that have other fragments. What this node
+serves of them is looked through in pieces, as a chore (docs/adr/0048): fragments of shared queues,
+exclusive queues, exchanges. What begins meanwhile begins with the new policies. A change while that
+goes on is looked after when it is done. A node that only copies a fragment has nothing to do: its
+primary enforces the limits.
 
 Changes fragments, exclusive queues and the router of this node; marks them.
 """
@@ -66,8 +67,20 @@ class PolicyFlow:
         for vhost in self.state.map.vhosts:
             self._look_through(vhost)
 
+    def on_parts(self, queue: QueueKey) -> None:
+        """A queue has other fragments than before: each has its part of a length."""
+        info, primaries = self.state.map.queues.get(queue), self.state.primaries
+        for fragment in info.fragments if info is not None else ():
+            primary = primaries.get(fragment)
+            if primary is not None and primary.fragment.policy.is_bounded:
+                self._fragments.append(fragment)
+                self._begin_chore()
+
     def _look_through(self, vhost: str) -> None:
         self._changed[vhost] = None
+        self._begin_chore()
+
+    def _begin_chore(self) -> None:
         if not self.state.chores.are_under_way(self):
             self.state.chores.add(self, self)
 
