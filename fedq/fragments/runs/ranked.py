@@ -23,12 +23,14 @@ from fedq.fragments.runs.sized import HEADS, RECORD
 NOWHERE: Final = (1 << 62) - 1
 #: What a message that was read ahead takes in the list of these.
 _AHEAD_BYTES: Final = 120
+#: So many of these are remembered, whether they are taken or not.
+_AHEAD_MIN: Final = 1_024
 
 
 class RankedFresh(Fresh):
     """Messages with priorities on disk alone, without a taker. See the module's docstring."""
 
-    __slots__ = ("_ahead", "_ahead_bytes", "_head_bytes", "pages")
+    __slots__ = ("_ahead", "_ahead_bytes", "_ahead_max", "_head_bytes", "pages")
 
     def __init__(self, max_priority: int) -> None:
         super().__init__()
@@ -36,6 +38,8 @@ class RankedFresh(Fresh):
         #: Positions and bytes of those that were read, some of which may be taken by now.
         self._ahead: deque[tuple[int, int]] = deque()
         self._ahead_bytes = 0
+        #: How many of those there are before they are looked through.
+        self._ahead_max = _AHEAD_MIN
         #: The longest head that was seen; 0: none was.
         self._head_bytes = 0
         self.first_stowed = NOWHERE
@@ -106,8 +110,13 @@ class RankedFresh(Fresh):
         `messages`, `out`: what is kept singly, and which of that is not ready.
         """
         ahead = self._ahead
-        while ahead and (ahead[0][0] not in messages or ahead[0][0] in out):
+        while ahead and not _waits(ahead[0][0], messages, out):
             self._ahead_bytes -= ahead.popleft()[1]
+        if len(ahead) > self._ahead_max:
+            # One of a lower priority that nobody takes keeps its place before all others.
+            self._ahead = deque([each for each in ahead if _waits(each[0], messages, out)])
+            self._ahead_bytes = sum([size for _, size in self._ahead])
+            self._ahead_max = max(_AHEAD_MIN, 2 * len(self._ahead))
         return self._ahead_bytes
 
     def is_alike(self, position: int, other: int) -> bool:
@@ -234,6 +243,10 @@ class RankedFresh(Fresh):
         assert (self.count, self.stowed_count) == (self.pages.count, self.pages.count)
         assert self.stowed_bytes == self.pages.size
         assert self._ahead_bytes == sum([size for _, size in self._ahead])
+
+
+def _waits(position: int, messages: Mapping[int, bytes], out: Container[int]) -> bool:
+    return position in messages and position not in out
 
 
 def _run_of(found: Found) -> Run:
