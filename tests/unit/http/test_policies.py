@@ -7,7 +7,7 @@ import pytest
 
 from fedq.core.ids import QueueKey
 from fedq.core.limits import ARGUMENTS_BYTES_MAX
-from fedq.wiring.cluster_map.operations_access import AddVhost
+from fedq.wiring.cluster_map.operations_access import AddVhost, SetTags
 from tests.unit.admin.served import a_cluster
 from tests.unit.http.tool import Tool, tool
 
@@ -120,6 +120,14 @@ def test_a_policymaker_makes_policies_where_he_has_permissions(asked: Tool) -> N
     asked.ask("policies/other/q", method="PUT", body=BODY)
     assert [row["name"] for row in asked.ask("policies", "policy")[1]] == ["p"]
     assert asked.ask(f"{P}/p", "policy", "DELETE")[0] == 204
+
+
+def test_who_sees_everything_makes_policies_only_where_he_has_permissions(asked: Tool) -> None:
+    asked.apply(SetTags("policy", ("monitoring", "policymaker")))
+    assert asked.ask(P, "policy")[0] == 200
+    for method in ("PUT", "DELETE"):
+        assert asked.ask(f"{P}/p", "policy", method, BODY)[0] == 401
+    assert asked.ask("policies") == (200, [])
 
 
 def test_an_exchange_shows_its_policy(asked: Tool) -> None:
