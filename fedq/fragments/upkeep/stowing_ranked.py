@@ -23,8 +23,11 @@ from fedq.journal.records import NOTE_RETURNS
 
 #: A page of the index that is not there yet is worth so much more than a run, as a shift.
 _PAGE_SHIFT: Final = 2
-#: Takers that are looked at to see whether there are any.
+#: What is out of the line and is looked at; what a message with a taker takes besides itself; and
+#: what those take together at most when more is read while memory is full: not as many as looked at.
 _LOOK_MAX: Final = 2_048
+_MESSAGE: Final = 450
+_BATCH_BYTES: Final = 2_000 * _MESSAGE
 _NOBODY: Final = (DEAD, DELAYED)
 
 
@@ -108,15 +111,19 @@ def fill(fragment: Fragment, fresh: RankedFresh, bodies: Mapping[int, bytes]) ->
 
 
 def may_read(fragment: Fragment, is_memory_full: bool) -> bool:
-    """Whether more may be read: not while memory is full, and consumers have some of it there.
+    """Whether more may be read: not while memory is full, and consumers have much of it there.
 
     What they have of small messages between those of other priorities takes as much on disk alone.
+    Whoever acknowledges in batches gets one, or would wait for it for ever.
     """
     tracked = fragment.tracked
     if not is_memory_full or tracked is None or not isinstance(fragment.fresh, RankedFresh):
         return True
-    holders = islice(tracked.unacked.values(), _LOOK_MAX)
-    return all(holder in _NOBODY for holder in holders)
+    left, messages = _BATCH_BYTES, tracked.messages
+    for position, holder in islice(tracked.unacked.items(), _LOOK_MAX):
+        if holder not in _NOBODY:
+            left -= len(messages[position]) + _MESSAGE
+    return left >= 0
 
 
 # --- which ones -----------------------------------------------------------------------------------
