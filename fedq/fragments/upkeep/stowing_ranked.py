@@ -24,7 +24,7 @@ from fedq.journal.records import NOTE_RETURNS
 #: A page of the index that is not there yet is worth so much more than a run, as a shift.
 _PAGE_SHIFT: Final = 2
 #: What is out of the line and is looked at; what a message with a taker takes besides itself; and
-#: what those take together at most when more is read while memory is full: not as many as looked at.
+#: what those take together at most when more is read while memory is full: fewer than these.
 _LOOK_MAX: Final = 2_048
 _MESSAGE: Final = 450
 _BATCH_BYTES: Final = 2_000 * _MESSAGE

@@ -13,6 +13,7 @@ from fedq.core.ids import QueueKey
 from fedq.node.node import Node
 from fedq.node.requests.queue_refusals import refuse_too_new_change
 from fedq.node.views.overview_types import LOOK_WORK_MAX
+from fedq.wiring.cluster_map.operations import Operation
 from fedq.wiring.cluster_map.operations_policies import Policy
 from fedq.wiring.cluster_map.operations_tracing import StartTrace, Trace
 from fedq.wiring.cluster_map.policies import tables_of
@@ -100,6 +101,9 @@ class AccessOverview(Protocol):
 
         Of one at least.
         """
+
+    def refuse_too_new(self, wanted: Operation) -> Refused | None:
+        """Why there can be no such change before all nodes are updated; None: there can."""
 
     def refuse_trace(self, wanted: StartTrace) -> Refused | None:
         """Why there can be no such trace; its stream is still to be declared. None: it can."""
@@ -193,6 +197,10 @@ class AccessView:
     def firehose(self) -> Sequence[str]:
         """The virtual hosts whose firehose is on."""
         return sorted(self._node.state.map.firehose)
+
+    def refuse_too_new(self, wanted: Operation) -> Refused | None:
+        """Why there can be no such change before all nodes are updated."""
+        return refuse_too_new_change(wanted, self._node.state.map)
 
     def refuse_trace(self, wanted: StartTrace) -> Refused | None:
         """Why there can be no such trace."""

@@ -310,6 +310,7 @@ class SharedMap:
     def __init__(self) -> None:
         self.map = ClusterMap()
         self.answers = True
+        self.too_new: Refused | None = None
         self._requests = itertools.count()
 
     def ask(self, operation: Operation, answer: Callable[[Outcome], None]) -> None:
@@ -375,6 +376,9 @@ class SharedMap:
 
     def firehose(self) -> Sequence[str]:
         return sorted(self.map.firehose)
+
+    def refuse_too_new(self, wanted: Operation) -> Refused | None:
+        return self.too_new
 
     def refuse_trace(self, wanted: StartTrace) -> Refused | None:
         return refuse_trace(self.map, wanted)

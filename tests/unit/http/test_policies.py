@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from fedq.core.errors import RESOURCE_ERROR, Refused
 from fedq.core.ids import QueueKey
 from fedq.core.limits import ARGUMENTS_BYTES_MAX
 from fedq.wiring.cluster_map.operations_access import AddVhost, SetTags
@@ -158,6 +159,15 @@ def test_definitions_carry_policies(asked: Tool) -> None:
     # Into another one.
     assert asked.ask("definitions/other", method="POST", body=said)[0] == 204
     assert QueueKey("other", "two") in asked.map.map.operator_policies
+
+
+def test_a_file_with_policies_is_refused_as_a_whole_where_a_node_is_too_old(asked: Tool) -> None:
+    asked.map.too_new = Refused(RESOURCE_ERROR, "policies need version 15")
+    said = {"vhosts": [{"name": "new"}], "policies": [{"vhost": "new", "name": "p", **BODY}]}
+    status, refused = asked.ask("definitions", method="POST", body=said)
+    assert (status, refused["error"]) == (400, "bad_request")
+    assert refused["reason"] == "nothing was imported: policies need version 15"
+    assert "new" not in asked.map.map.vhosts
 
 
 def test_parameters_are_none(asked: Tool) -> None:
