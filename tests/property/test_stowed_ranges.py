@@ -60,7 +60,7 @@ class StretchesMachine(RuleBasedStateMachine):
     def agree(self) -> None:
         self.stretches.check()
         assert list(from_ranges(self.stretches.ranges())) == sorted(self.model)
-        assert self.stretches.count == len(self.model) == count(self.stretches.ranges())
+        assert self.stretches.count == len(self.model) == count(list(self.stretches.ranges()))
         assert self.stretches.first == min(self.model, default=None)
         assert not self.model or self.stretches.bytes_held >= len(self.model)
 
