@@ -229,7 +229,7 @@ class RankedFresh(Fresh):
         return (found.first, found.first + len(found.kinds) - 1) if found is not None else None
 
     def within(self, amount: int, size: int) -> int:
-        """So many: none of these can be taken, whatever they take."""
+        """The amount itself: none of these can be taken, whatever they take."""
         return amount
 
     def at_hand_before(self, stop: int) -> int:

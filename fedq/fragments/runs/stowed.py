@@ -50,7 +50,7 @@ class _Block:
         return upper
 
     def at(self, index: int) -> Stretch:
-        """One of them."""
+        """The stretch at an index."""
         return self.firsts[index], self.lasts[index], self.sizes[index]
 
 
