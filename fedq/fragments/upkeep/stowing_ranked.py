@@ -182,7 +182,7 @@ def _last(
 def _worth_it(
     fragment: Fragment, tracked: TrackedMessages, positions: Sequence[int], least: int
 ) -> list[int]:
-    """The positions, of those given, that have a page in the index, or enough bytes to be worth one."""
+    """The positions that have a page in the index, or enough bytes there to be worth one."""
     fresh, sizes = fragment.fresh, dict[int, int]()
     # internal: who calls has looked.
     assert isinstance(fresh, RankedFresh)
