@@ -27,6 +27,7 @@ from fedq.node.views.overview_types import (
 )
 from fedq.shell.pb import admin_pb2 as pb
 from fedq.shell.turn_times import TurnTimes
+from fedq.wiring.cluster_map.policy_book import Standing
 
 DEFAULT_VHOST = "/"
 
@@ -152,8 +153,21 @@ class ClusterAnswers:
         own = self._overview.process()[0]
         answers[own] = read_answer(local_fragments(self._overview, request))
         merger = QueueMerger(self._overview.members(), answers)
+        standings = await self._standings(keys)
         queues: list[QueueOverview | None] = [self._overview.queue(key) for key in keys]
-        return [merger.merge(queue) for queue in queues if queue is not None]
+        return [
+            merger.merge(queue, standing)
+            for queue, standing in zip(queues, standings, strict=True)
+            if queue is not None
+        ]
+
+    async def _standings(self, keys: Sequence[QueueKey]) -> list[Standing]:
+        """The policies of queues, some at a time: the node serves others meanwhile."""
+        found = [*self._overview.standings(keys)]
+        while len(found) < len(keys):
+            await asyncio.sleep(0)
+            found += self._overview.standings(keys[len(found) :])
+        return found
 
     # --- connections ------------------------------------------------------------------------------
 

@@ -18,6 +18,7 @@ from fedq.node.views.overview_types import (
     QueueOverview,
 )
 from fedq.shell.pb import admin_pb2 as pb
+from fedq.wiring.cluster_map.policy_book import Standing
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,8 +59,8 @@ class QueueMerger:
             if member.state is MemberState.UP and member.node not in answers
         ]
 
-    def merge(self, queue: QueueOverview) -> pb.Queue:
-        """The whole queue, with absent figures where a part is unknown."""
+    def merge(self, queue: QueueOverview, standing: Standing) -> pb.Queue:
+        """The whole queue and its policies, with absent figures where a part is unknown."""
         fragments = [self._fragment(fragment) for fragment in queue.fragments]
         merged = pb.Queue(
             vhost=queue.key.vhost,
@@ -69,9 +70,9 @@ class QueueMerger:
             arguments_json="" if queue.arguments == "{}" else queue.arguments,
             replicas=queue.replicas,
             fragments=fragments,
-            policy=queue.standing.policy,
-            operator_policy=queue.standing.operator_policy,
-            effective_policy_json=definition_json(queue.standing.definition),
+            policy=standing.policy,
+            operator_policy=standing.operator_policy,
+            effective_policy_json=definition_json(standing.definition),
         )
         silent = dict.fromkeys(self._silent_up)
         if all(fragment.HasField("ready") for fragment in fragments):

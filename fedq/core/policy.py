@@ -55,13 +55,17 @@ class QueuePolicy(NamedTuple):
     stream: StreamPolicy | None = None
 
     @property
+    def is_bounded(self) -> bool:
+        """Whether its length is limited; each fragment has its part of that."""
+        return self.max_length is not None or self.max_bytes is not None
+
+    @property
     def one_place(self) -> bool:
         """Whether its semantics are exact only while the queue is in one place (one fragment)."""
         return (
             self.single_active
             or self.max_priority > 0
-            or self.max_length is not None
-            or self.max_bytes is not None
+            or self.is_bounded
             or self.stream is not None
         )
 

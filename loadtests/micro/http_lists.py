@@ -18,6 +18,7 @@ from fedq.http.api.lists import Listing, list_answer
 from fedq.http.api.rates import Rates
 from fedq.http.serving.exchange import Row
 from fedq.node.views.overview_types import FragmentOverview, QueueOverview
+from fedq.wiring.cluster_map.policy_book import NO_STANDING
 from loadtests.micro.timing import Case
 
 QUEUES = 50_000
@@ -35,9 +36,8 @@ async def _rows(keys: Sequence[QueueKey]) -> list[Row]:
     found = []
     for key in keys:
         fragment = FragmentOverview(FragmentId(1), one, (), (one,), Epoch(1), 1)
-        found.append(
-            shapes.queue(merger.merge(QueueOverview(key, True, False, "{}", 1, (fragment,))), rates)
-        )
+        queue = QueueOverview(key, True, False, "{}", 1, (fragment,))
+        found.append(shapes.queue(merger.merge(queue, NO_STANDING), rates))
     return found
 
 

@@ -169,7 +169,10 @@ class Contents:
         self.expires = policy.message_ttl_ms is not None
         tracked, fresh = self.tracked, self.fresh
         if policy.max_bytes is not None and before.max_bytes is None and policy.stream is None:
-            if not isinstance(fresh, SizedFresh):
+            if isinstance(fresh, RankedFresh):
+                # What is in its index stays there until it is read, and nothing follows it.
+                fresh.note_heads(tracked.messages.values() if tracked is not None else ())
+            elif not isinstance(fresh, SizedFresh):
                 self.fresh = SizedFresh.of_line(fresh)
                 counted += fresh.count - fresh.stowed_count
             if tracked is not None:
@@ -223,7 +226,9 @@ class Contents:
         """The bytes of the bodies of ready messages; counted only where they are limited."""
         singles = self.tracked.ready_bytes if self.tracked is not None else 0
         fresh = self.fresh
-        return singles + fresh.body_bytes if isinstance(fresh, SizedFresh) else singles
+        if isinstance(fresh, (SizedFresh, RankedFresh)):
+            return singles + fresh.body_bytes
+        return singles
 
     @property
     def stowed_count(self) -> int:

@@ -137,6 +137,9 @@ class UnreadReturns(Arrivals):
         """
         fresh = self.fresh
         if isinstance(fresh, RankedFresh):
+            if size is not None:
+                # It has no sizes.
+                return 0
             ranges = fresh.next_unread(amount, self._next_in_memory(fresh))
             return self._drop_ranges(ranges) if ranges else 0
         if size is not None:

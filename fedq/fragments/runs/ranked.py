@@ -8,24 +8,29 @@ singly (`fedq.fragments.singly.tracked`), where nothing behind its next one is t
 """
 
 from collections import deque
-from collections.abc import Container, Mapping
+from collections.abc import Container, Iterable, Mapping
+from itertools import islice
 from typing import Final
 
+from fedq.core.message import head_size
 from fedq.core.ranges import Range
 from fedq.fragments.runs.fresh import Fresh
 from fedq.fragments.runs.ranked_pages import PAGE_BYTES, Found, RankedPages
 from fedq.fragments.runs.runs import ON_DISK, Run, stowed_mix
+from fedq.fragments.runs.sized import HEADS, RECORD
 
 #: Beyond all positions: what is on disk alone stands at no place that a position tells.
 NOWHERE: Final = (1 << 62) - 1
 #: What a message that was read ahead takes in the list of these.
 _AHEAD_BYTES: Final = 120
+#: So many of these are remembered, whether they are taken or not.
+_AHEAD_MIN: Final = 1_024
 
 
 class RankedFresh(Fresh):
     """Messages with priorities on disk alone, without a taker. See the module's docstring."""
 
-    __slots__ = ("_ahead", "_ahead_bytes", "pages")
+    __slots__ = ("_ahead", "_ahead_bytes", "_ahead_max", "_head_bytes", "pages")
 
     def __init__(self, max_priority: int) -> None:
         super().__init__()
@@ -33,6 +38,10 @@ class RankedFresh(Fresh):
         #: Positions and bytes of those that were read, some of which may be taken by now.
         self._ahead: deque[tuple[int, int]] = deque()
         self._ahead_bytes = 0
+        #: How many of those there are before they are looked through.
+        self._ahead_max = _AHEAD_MIN
+        #: The longest head that was seen; 0: none was.
+        self._head_bytes = 0
         self.first_stowed = NOWHERE
 
     @property
@@ -49,6 +58,21 @@ class RankedFresh(Fresh):
     def index_bytes(self) -> int:
         """What is kept of the messages."""
         return self.pages.page_count * PAGE_BYTES + len(self._ahead) * _AHEAD_BYTES
+
+    @property
+    def body_bytes(self) -> int:
+        """About the bytes of all bodies, rather less than they have: there are no sizes.
+
+        For a queue whose length has come to be limited in bytes while it was here (a policy).
+        """
+        heads = self.pages.count * (self._head_bytes + RECORD)
+        return max(0, self.pages.size - heads) if self._head_bytes else 0
+
+    def note_heads(self, messages: Iterable[bytes]) -> None:
+        """Takes note of how long the heads of some messages are, to estimate those of all."""
+        for message in islice(messages, HEADS):
+            if message:
+                self._head_bytes = max(self._head_bytes, head_size(message))
 
     def _count(self) -> None:
         """Takes over how many there are."""
@@ -86,8 +110,13 @@ class RankedFresh(Fresh):
         `messages`, `out`: what is kept singly, and which of that is not ready.
         """
         ahead = self._ahead
-        while ahead and (ahead[0][0] not in messages or ahead[0][0] in out):
+        while ahead and not _waits(ahead[0][0], messages, out):
             self._ahead_bytes -= ahead.popleft()[1]
+        if len(ahead) > self._ahead_max:
+            # One of a lower priority that nobody takes keeps its place before all others.
+            self._ahead = deque([each for each in ahead if _waits(each[0], messages, out)])
+            self._ahead_bytes = sum([size for _, size in self._ahead])
+            self._ahead_max = max(_AHEAD_MIN, 2 * len(self._ahead))
         return self._ahead_bytes
 
     def is_alike(self, position: int, other: int) -> bool:
@@ -200,7 +229,7 @@ class RankedFresh(Fresh):
         return (found.first, found.first + len(found.kinds) - 1) if found is not None else None
 
     def within(self, amount: int, size: int) -> int:
-        """How many of the next ones to take by their bytes: all, as none of these can be taken."""
+        """The amount itself: none of these can be taken, whatever they take."""
         return amount
 
     def at_hand_before(self, stop: int) -> int:
@@ -214,6 +243,10 @@ class RankedFresh(Fresh):
         assert (self.count, self.stowed_count) == (self.pages.count, self.pages.count)
         assert self.stowed_bytes == self.pages.size
         assert self._ahead_bytes == sum([size for _, size in self._ahead])
+
+
+def _waits(position: int, messages: Mapping[int, bytes], out: Container[int]) -> bool:
+    return position in messages and position not in out
 
 
 def _run_of(found: Found) -> Run:

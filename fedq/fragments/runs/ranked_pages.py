@@ -26,6 +26,8 @@ _UNKNOWN: Final = 4
 _TO_KINDS: Final = bytes([0, 0, 0, 1, 0, 0, 0, 1]) + bytes(248)
 #: How many priorities there are.
 _RANKS: Final = 256
+#: So many pages on from the next one hold more messages than are ever read at a time.
+_PAGES_READ_MAX: Final = 32
 
 
 class Found(NamedTuple):
@@ -284,8 +286,11 @@ class RankedPages:
         """
         rank, first = self.next()
         found: list[int] = []
-        while len(found) < most and first < before and self.rank_of(first) == rank:
+        while first < before and self.rank_of(first) == rank:
             found.append(first)
+            if len(found) >= most:
+                # Where the one after it stands may take a walk over all pages.
+                break
             first = self._after(first, rank)
         return to_ranges(found)
 
@@ -302,12 +307,13 @@ class RankedPages:
     def worth_reading(self) -> int:
         """Up to which position it is worth reading from the next one in line on.
 
-        In the pages that follow on each other and have some of its priority.
+        In the pages that follow on each other and have some of its priority; some of very many.
         """
         rank, first = self.next()
         wants_unknown = self.is_unknown(first)
         last, expected = first, first >> PAGE_SHIFT
-        for index in range(bisect_left(self._order, expected), len(self._order)):
+        begin = bisect_left(self._order, expected)
+        for index in range(begin, min(begin + _PAGES_READ_MAX, len(self._order))):
             number = self._order[index]
             page = self._pages[number]
             found = page.last_unknown() if wants_unknown else page.last_of(rank)

@@ -22,9 +22,9 @@ _PIECE: Final = 4_096
 #: What one takes.
 _SIZE: Final = 4
 #: What a record adds to a message.
-_RECORD: Final = 64
+RECORD: Final = 64
 #: Messages whose heads are looked at.
-_HEADS: Final = 16
+HEADS: Final = 16
 
 
 class Sizes:
@@ -138,7 +138,7 @@ class SizedFresh(Fresh):
             self._note_heads([message for _, message in self._runs[self._head].pairs()])
         if not self._head_bytes:
             return self._known
-        heads = self._unknown_count * (self._head_bytes + _RECORD)
+        heads = self._unknown_count * (self._head_bytes + RECORD)
         return self._known + max(0, self._unknown_bytes - heads)
 
     @property
@@ -236,7 +236,7 @@ class SizedFresh(Fresh):
         self._unknown_count = left
 
     def _note_heads(self, messages: Sequence[bytes]) -> None:
-        heads = [len(message) - body_size(message) for message in messages[:_HEADS]]
+        heads = [len(message) - body_size(message) for message in messages[:HEADS]]
         self._head_bytes = max(self._head_bytes, *heads)
 
     def check(self) -> None:

@@ -282,14 +282,24 @@ class ByPriority:
             found += self._lines[rank].count_before(stop, messages, out)
         return found
 
-    def last(self, amount: int, messages: Mapping[int, bytes], out: Container[int]) -> list[int]:
-        """The last ones in line, at most so many, the lowest priority first; they stay."""
+    def last(
+        self, amount: int, messages: Mapping[int, bytes], out: Container[int], above: int = -1
+    ) -> list[int]:
+        """The last ones in line, at most so many, the lowest priority first; they stay.
+
+        Of priorities above one.
+        """
         found: list[int] = []
         for rank in reversed(self._order):
             if len(found) >= amount:
                 break
-            found += self._lines[rank].last(amount - len(found), messages, out)
+            if rank > above:
+                found += self._lines[rank].last(amount - len(found), messages, out)
         return found
+
+    def count_through(self, rank: int) -> int:
+        """How many entries there are of priorities up to one, some of them in vain."""
+        return sum([len(line) for each, line in self._lines.items() if each <= rank])
 
     def sweep(self, messages: Mapping[int, bytes], out: Container[int]) -> None:
         """Forgets positions that are not ready any more; priorities stay."""

@@ -15,6 +15,7 @@ from fedq.fragments.fragment import Fragment
 from fedq.fragments.replica import Replica
 from fedq.fragments.runs.ranked import RankedFresh
 from fedq.fragments.runs.sized import SizedFresh
+from fedq.fragments.runs.stowed import STRETCH_MEMORY
 from fedq.fragments.singly.tracked import TrackedMessages
 from fedq.journal.steps import Steps
 
@@ -79,6 +80,7 @@ def of_replica(replica: Replica) -> int:
     size += replica.count_read * (MESSAGE + _SINGLE)
     size += replica.count_unread * _UNREAD
     size += len(replica.came) * _NOTE + replica.publishing.bytes_held
+    size += (replica.stowed.stretch_count + replica.scratched.stretch_count) * STRETCH_MEMORY
     return size + sum(map(_of_notes, replica.notes.values()))
 
 

@@ -24,13 +24,18 @@ from fedq.fragments.upkeep import stowing_ranked
 
 def may_stow(fragment: Fragment) -> bool:
     """Whether bodies of its messages may be on disk alone; of a stream, what the journal has."""
-    goes = not fragment.singly or isinstance(fragment.fresh, RankedFresh)
+    goes = not fragment.singly or _is_ranked(fragment)
     return goes and (fragment.log is None or fragment.recorder.durable)
 
 
 def may_scratch(fragment: Fragment) -> bool:
     """Whether those bodies may go to scratch files that the journal does not have."""
-    return (not fragment.singly and fragment.log is None) or isinstance(fragment.fresh, RankedFresh)
+    return (not fragment.singly and fragment.log is None) or _is_ranked(fragment)
+
+
+def _is_ranked(fragment: Fragment) -> bool:
+    """Whether bodies of messages with priorities go: not where a policy asks for their sizes."""
+    return isinstance(fragment.fresh, RankedFresh) and fragment.policy.max_bytes is None
 
 
 def stow(
@@ -72,7 +77,8 @@ def let_go(
 ) -> None:
     """Lets go of what was written to a scratch file, as far as it is as it was."""
     if isinstance(fragment.fresh, RankedFresh):
-        stowing_ranked.let_go(fragment, positions)
+        if _is_ranked(fragment):
+            stowing_ranked.let_go(fragment, positions)
         return
     if fragment.in_flight is not None:
         fragment.in_flight.let_go(positions, through)

@@ -7,7 +7,7 @@ what they have on disk alone, as of other queues. Of what is read that comes bac
 has the priority of the next one in line; of the rest the priority is learned, if it was not known.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import islice
 from typing import Final
 
@@ -23,8 +23,13 @@ from fedq.journal.records import NOTE_RETURNS
 
 #: A page of the index that is not there yet is worth so much more than a run, as a shift.
 _PAGE_SHIFT: Final = 2
-#: Takers that are looked at to see whether there are any.
+#: So often it is tried with higher priorities.
+_PASSES: Final = 8
+#: What is out of the line and is looked at; what a message with a taker takes besides itself; and
+#: what those take together at most when more is read while memory is full: fewer than these.
 _LOOK_MAX: Final = 2_048
+_MESSAGE: Final = 450
+_BATCH_BYTES: Final = 2_000 * _MESSAGE
 _NOBODY: Final = (DEAD, DELAYED)
 
 
@@ -39,9 +44,10 @@ def stow(fragment: Fragment, through: int, keep: int, most: int, least: int) -> 
         return 0
     held = [p for p in _held(tracked, most) if p <= through and _persists(tracked, p)]
     gone = _let_go_held(fragment, tracked, held, least)
-    last = _last(fragment, tracked, keep, most)
-    last = [p for p in last if p <= through and _persists(tracked, p)]
-    return gone + _let_go(fragment, tracked, _worth_it(fragment, tracked, last, least))
+    last = _last(
+        fragment, tracked, keep, most, least, lambda p: p <= through and _persists(tracked, p)
+    )
+    return gone + _let_go(fragment, tracked, last)
 
 
 def for_scratch(
@@ -57,9 +63,9 @@ def for_scratch(
     held = [p for p in _held(tracked, most) if any_kind or not _persists(tracked, p)]
     positions = [p for first, last in _runs(tracked, held, least) for p in range(first, last + 1)]
     if not positions:
-        last_ones = _last(fragment, tracked, keep, most)
-        last_ones = [p for p in last_ones if any_kind or not _persists(tracked, p)]
-        positions = _worth_it(fragment, tracked, last_ones, least)
+        positions = _last(
+            fragment, tracked, keep, most, least, lambda p: any_kind or not _persists(tracked, p)
+        )
     found: list[int] = []
     for position in positions:
         if size <= 0:
@@ -89,6 +95,8 @@ def fill(fragment: Fragment, fresh: RankedFresh, bodies: Mapping[int, bytes]) ->
     tracked = fragment.make_tracked()
     # internal: the queue has priorities.
     assert tracked.ranked is not None
+    if fragment.policy.max_bytes is not None:
+        fresh.note_heads(bodies.values())
     unknown = [p for p in bodies if fresh.pages.is_unknown(p)]
     fresh.learn({p: tracked.ranked.rank_of(bodies[p]) for p in unknown})
     coming = [p for p in bodies if fresh.comes_now(p)]
@@ -106,15 +114,19 @@ def fill(fragment: Fragment, fresh: RankedFresh, bodies: Mapping[int, bytes]) ->
 
 
 def may_read(fragment: Fragment, is_memory_full: bool) -> bool:
-    """Whether more may be read: not while memory is full, and consumers have some of it there.
+    """Whether more may be read: not while memory is full, and consumers have much of it there.
 
     What they have of small messages between those of other priorities takes as much on disk alone.
+    Whoever acknowledges in batches gets one, or would wait for it for ever.
     """
     tracked = fragment.tracked
     if not is_memory_full or tracked is None or not isinstance(fragment.fresh, RankedFresh):
         return True
-    holders = islice(tracked.unacked.values(), _LOOK_MAX)
-    return all(holder in _NOBODY for holder in holders)
+    left, messages = _BATCH_BYTES, tracked.messages
+    for position, holder in islice(tracked.unacked.items(), _LOOK_MAX):
+        if holder not in _NOBODY:
+            left -= len(messages[position]) + _MESSAGE
+    return left >= 0
 
 
 # --- which ones -----------------------------------------------------------------------------------
@@ -137,24 +149,40 @@ def _held(tracked: TrackedMessages, most: int) -> list[int]:
     return sorted([p for p in found if messages[p]])
 
 
-def _last(fragment: Fragment, tracked: TrackedMessages, keep: int, most: int) -> list[int]:
-    """The last ones in line that are in memory, but for about so many bytes of the first ones."""
-    count = len(tracked.messages) - len(tracked.absent)
-    if tracked.ranked is None or not count:
+def _last(
+    fragment: Fragment, tracked: TrackedMessages, keep: int, most: int, least: int,
+    may_go: Callable[[int], bool],
+) -> list[int]:  # fmt: skip
+    """The last ones in line in memory that may go and are worth it, but for the first ones.
+
+    About `keep` bytes of those stay. Where none of the lowest priorities is, as they stand far
+    apart, higher ones are looked at: else these would stay in memory for those.
+    """
+    ranked, count = tracked.ranked, len(tracked.messages) - len(tracked.absent)
+    if ranked is None or not count:
         return []
     each = max(fragment.bytes_in_memory // count, 1)
     stay = (keep + fragment.bytes_at_hand + each - 1) // each
-    amount = min(tracked.ready_count - len(tracked.absent) - stay, most)
-    if amount <= 0:
-        return []
-    last = tracked.ranked.last(amount, tracked.messages, tracked.unacked)
-    return [position for position in last if tracked.messages[position]]
+    spare, above = tracked.ready_count - len(tracked.absent) - stay, -1
+    for _ in range(_PASSES):
+        amount = min(spare - ranked.count_through(above), most)
+        if amount <= 0:
+            return []
+        last = ranked.last(amount, tracked.messages, tracked.unacked, above)
+        last = [position for position in last if tracked.messages[position]]
+        if not last:
+            return []
+        found = _worth_it(fragment, tracked, [p for p in last if may_go(p)], least)
+        if found:
+            return found
+        above = ranked.rank_of(tracked.messages[last[-1]])
+    return []
 
 
 def _worth_it(
     fragment: Fragment, tracked: TrackedMessages, positions: Sequence[int], least: int
 ) -> list[int]:
-    """The positions that have a page in the index, or messages of enough bytes to be worth one."""
+    """The positions that have a page in the index, or enough bytes there to be worth one."""
     fresh, sizes = fragment.fresh, dict[int, int]()
     # internal: who calls has looked.
     assert isinstance(fresh, RankedFresh)

@@ -104,7 +104,10 @@ async def _exchange_rows(call: Call, named: Sequence[Named]) -> list[Row]:
     access = call.served.answers.access.overview
     async for part in slices(named, HTTP_ROWS_AT_ONCE):
         keys = [QueueKey(vhost, name) for vhost, name, _ in part]
-        policies = await call.node.look(partial(access.policies_of_exchanges, keys))
+        policies = [*await call.node.look(partial(access.policies_of_exchanges, keys))]
+        while len(policies) < len(keys):
+            rest = keys[len(policies) :]
+            policies += await call.node.look(partial(access.policies_of_exchanges, rest))
         for key, (_, _, exchange), policy in zip(keys, part, policies, strict=True):
             row = exchange_row(exchange_message(key, exchange))
             # As in RabbitMQ, which leaves it out where there is none.

@@ -1,7 +1,7 @@
 """Policies and operators' policies over HTTP, as RabbitMQ's API has them.
 
-Each function answers one path. Who changes a policy is tagged policymaker or administrator, as in
-RabbitMQ; operators' policies are an administrator's.
+Each function answers one path. Who changes a policy is tagged policymaker, and has permissions in
+its virtual host, or administrator, as in RabbitMQ; operators' policies are an administrator's.
 """
 
 from typing import Final
@@ -12,11 +12,12 @@ from fedq.core.limits import NAME_BYTES_MAX
 from fedq.http.api.call import CHANGE_S, Call
 from fedq.http.api.changing import CREATED, DONE, needed
 from fedq.http.api.lists import list_answer, of_rows, one_answer
+from fedq.http.api.routing import Right
 from fedq.http.refusal import HttpRefusal, bad_request, not_allowed, not_there
 from fedq.http.serving.exchange import Answer, Row
 from fedq.wiring.cluster_map.operations_policies import DropPolicy
 
-_MAKERS: Final = ("administrator", "policymaker")
+_MAKER: Final = "policymaker"
 
 
 def invalid(text: str) -> HttpRefusal:
@@ -25,7 +26,13 @@ def invalid(text: str) -> HttpRefusal:
 
 
 def _check_maker(call: Call) -> None:
-    if not any(tag in _MAKERS for tag in call.user.tags):
+    """Raises `HttpRefusal` 401 if the user may change no policies there.
+
+    As in RabbitMQ, who sees everything and has no permissions there may not.
+    """
+    if call.user.right == Right.ADMINISTRATOR:
+        return
+    if _MAKER not in call.user.tags or call.vhost not in call.user.vhosts:
         raise not_allowed("User not authorised to access object")
 
 

@@ -274,6 +274,13 @@ class MapFlow:
 
     # --- fragments ---------------------------------------------------------------------------
 
+    def _on_fragment_added(self, fragment: FragmentId) -> None:
+        info = self.state.map.fragments.get(fragment)
+        if info is not None:
+            # Nobody holds anything of it yet; consumers of its queue may be here.
+            self._on_fragment(fragment, info.queue in self.state.hubs)
+            self.policies.on_parts(info.queue)
+
     def _on_fragment(self, fragment: FragmentId, new_reign: bool) -> None:
         state = self.state
         info = state.map.fragments.get(fragment)
@@ -282,13 +289,6 @@ class MapFlow:
         self.roles.reconcile(fragment)
         if new_reign and not self.sessions.is_unsaid(info):
             self.sessions.aim(info)
-
-    def _on_fragment_added(self, fragment: FragmentId) -> None:
-        info = self.state.map.fragments.get(fragment)
-        # Nobody holds anything of it yet; consumers of its queue may be here.
-        self._on_fragment(fragment, info is not None and info.queue in self.state.hubs)
-        if info is not None and len(self.state.map.queues[info.queue].fragments) > 1:
-            self.policies.on_fragments(info.queue)
 
     def _on_fragment_removed(self, fragment: FragmentId, before: FragmentInfo) -> None:
         is_retired = self.outlets.is_retired(fragment, before.queue)
@@ -301,13 +301,13 @@ class MapFlow:
         self.sessions.quieting.forget(fragment)
         self.asking.on_fragment_gone(fragment)
         self.getting.on_fragment_gone(fragment, is_retired)
+        self.policies.on_parts(before.queue)
         hub = self.state.hubs.get(before.queue)
         if hub is not None:
             hub.forget_source(fragment)
             hub.drop_prefetched(fragment)
         if is_retired:
             self.consuming.aim(before.queue)
-            self.policies.on_fragments(before.queue)
 
     def _tell(self, line: str) -> None:
         """Tells the log; not while this process reads what happened before it began."""

@@ -1,10 +1,10 @@
 """Policies that came, changed or went: what queues and exchanges here are asked for from now on.
 
-Inputs: virtual hosts whose policies have changed. What this node serves of them is looked through
-in pieces, as a chore (docs/adr/0048): fragments of shared queues, exclusive queues, exchanges. What
-begins meanwhile begins with the new policies. A change while that goes on is looked after when it
-is done. A node that only copies a fragment has nothing to do: its primary enforces the limits.
-A queue whose fragments are more than before, or fewer, is looked at at once: each has another part.
+Inputs: virtual hosts whose policies have changed; queues that have other fragments. What this node
+serves of them is looked through in pieces, as a chore (docs/adr/0048): fragments of shared queues,
+exclusive queues, exchanges. What begins meanwhile begins with the new policies. A change while that
+goes on is looked after when it is done. A node that only copies a fragment has nothing to do: its
+primary enforces the limits.
 
 Changes fragments, exclusive queues and the router of this node; marks them.
 """
@@ -67,20 +67,20 @@ class PolicyFlow:
         for vhost in self.state.map.vhosts:
             self._look_through(vhost)
 
-    def on_fragments(self, queue: QueueKey) -> None:
-        """A queue has more fragments than before, or fewer: each has an equal part of a length."""
-        state = self.state
-        info = state.map.queues.get(queue)
-        if info is None or info.is_fixed:
-            # Those of a fixed number came together.
-            return
-        for fragment in info.fragments:
-            if fragment in state.primaries:
-                state.work.apply(_LOOK_WORK)
-                self._look_at(fragment)
+    def on_parts(self, queue: QueueKey) -> None:
+        """A queue has other fragments than before: each has its part of a length."""
+        info, primaries = self.state.map.queues.get(queue), self.state.primaries
+        for fragment in info.fragments if info is not None else ():
+            primary = primaries.get(fragment)
+            if primary is not None and primary.fragment.policy.is_bounded:
+                self._fragments.append(fragment)
+                self._begin_chore()
 
     def _look_through(self, vhost: str) -> None:
         self._changed[vhost] = None
+        self._begin_chore()
+
+    def _begin_chore(self) -> None:
         if not self.state.chores.are_under_way(self):
             self.state.chores.add(self, self)
 

@@ -12,6 +12,8 @@ from fedq.core.errors import Refused
 from fedq.core.ids import QueueKey
 from fedq.node.node import Node
 from fedq.node.requests.queue_refusals import refuse_too_new_change
+from fedq.node.views.overview_types import LOOK_WORK_MAX
+from fedq.wiring.cluster_map.operations import Operation
 from fedq.wiring.cluster_map.operations_policies import Policy
 from fedq.wiring.cluster_map.operations_tracing import StartTrace, Trace
 from fedq.wiring.cluster_map.policies import tables_of
@@ -95,7 +97,13 @@ class AccessOverview(Protocol):
         """All policies, or those of operators, in order of virtual host and name."""
 
     def policies_of_exchanges(self, keys: Sequence[QueueKey]) -> Sequence[str]:
-        """The name of the policy that each of these exchanges has; "": none."""
+        """The policy's name, "": none, of the first of these exchanges: of as many as cost little.
+
+        Of one at least.
+        """
+
+    def refuse_too_new(self, wanted: Operation) -> Refused | None:
+        """Why there can be no such change before all nodes are updated; None: there can."""
 
     def refuse_trace(self, wanted: StartTrace) -> Refused | None:
         """Why there can be no such trace; its stream is still to be declared. None: it can."""
@@ -178,12 +186,21 @@ class AccessView:
 
     def policies_of_exchanges(self, keys: Sequence[QueueKey]) -> Sequence[str]:
         """The policies of some exchanges."""
-        book = self._node.state.policies
-        return [book.of_exchange(key).policy for key in keys]
+        book, found = self._node.state.policies, list[str]()
+        before = book.walked
+        for key in keys:
+            found.append(book.of_exchange(key).policy)
+            if book.walked - before >= LOOK_WORK_MAX:
+                break
+        return found
 
     def firehose(self) -> Sequence[str]:
         """The virtual hosts whose firehose is on."""
         return sorted(self._node.state.map.firehose)
+
+    def refuse_too_new(self, wanted: Operation) -> Refused | None:
+        """Why there can be no such change before all nodes are updated."""
+        return refuse_too_new_change(wanted, self._node.state.map)
 
     def refuse_trace(self, wanted: StartTrace) -> Refused | None:
         """Why there can be no such trace."""

@@ -18,6 +18,7 @@ from fedq.node.views import client_lists, queue_storage
 from fedq.node.views.alarm_view import alarms_of
 from fedq.node.views.cluster_tally import ClusterTally, members_of
 from fedq.node.views.overview_types import (
+    LOOK_WORK_MAX,
     ChannelOverview,
     ClientPage,
     ClientPlace,
@@ -36,6 +37,7 @@ from fedq.node.views.overview_types import (
 )
 from fedq.node.views.shape import cause_of
 from fedq.node.views.storage_types import CopyOverview
+from fedq.wiring.cluster_map.policy_book import NO_STANDING, Standing
 from fedq.wiring.cluster_map.records import FragmentInfo, Queue
 
 
@@ -144,8 +146,21 @@ class NodeView:
             fragments=tuple(
                 [_fragment_overview(queue, info, known.moves.get(info.id)) for info in infos]
             ),
-            standing=self._state.standing_of(key, queue.arguments),
         )
+
+    def standings(self, keys: Sequence[QueueKey]) -> Sequence[Standing]:
+        """The policies of the first of these queues: so many that the node is not kept by it."""
+        state, found = self._state, list[Standing]()
+        before = state.policies.walked
+        for key in keys:
+            queue = state.map.queues.get(key)
+            if queue is None:
+                found.append(NO_STANDING)
+                continue
+            found.append(state.standing_of(key, queue.arguments))
+            if state.policies.walked - before >= LOOK_WORK_MAX:
+                break
+        return found
 
     def local_fragments(self, key: QueueKey) -> Sequence[LocalFragment]:
         """The fragments of the queue whose primary this node is."""

@@ -14,7 +14,7 @@ Invariants:
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import Generic, NamedTuple, Protocol, TypeVar
+from typing import Final, Generic, NamedTuple, Protocol, TypeVar
 
 from fedq.core.ids import (
     ConnectionId,
@@ -29,7 +29,7 @@ from fedq.node.records.message_counts import MessageCounts
 from fedq.node.records.unserved import Awaited
 from fedq.node.views.alarm_view import NO_ALARM, AlarmOverview
 from fedq.node.views.storage_types import CopyOverview, FragmentCause
-from fedq.wiring.cluster_map.policy_book import NO_STANDING, Standing
+from fedq.wiring.cluster_map.policy_book import Standing
 
 Item = TypeVar("Item")
 
@@ -222,8 +222,6 @@ class QueueOverview:
     #: Copies wanted for each fragment.
     replicas: int
     fragments: tuple[FragmentOverview, ...]
-    #: The policies that it has, and what they ask for together.
-    standing: Standing = NO_STANDING
 
 
 @dataclass(frozen=True, slots=True)
@@ -360,6 +358,10 @@ class TallyOverview(Protocol):
         """The cluster as it is, with the totals of what was added."""
 
 
+#: Policies are looked for on behalf of lists until that came to so much work: some 10 ms.
+LOOK_WORK_MAX: Final = 2_000
+
+
 class Overview(Protocol):
     """A cheap view on a living node: each method reads the present state."""
 
@@ -389,6 +391,9 @@ class Overview(Protocol):
 
     def queue(self, key: QueueKey) -> QueueOverview | None:
         """One shared queue; None: the map has no such queue."""
+
+    def standings(self, keys: Sequence[QueueKey]) -> Sequence[Standing]:
+        """The policies of the first of these queues, of one at least: of as many as cost little."""
 
     def local_fragments(self, key: QueueKey) -> Sequence[LocalFragment]:
         """The fragments of the queue whose primary this node is."""

@@ -57,7 +57,7 @@ from fedq.wiring.cluster_map.map import ClusterMap
 from fedq.wiring.cluster_map.operations import Operation, encode_command
 from fedq.wiring.cluster_map.operations_policies import Policy
 from fedq.wiring.cluster_map.operations_tracing import StartTrace, Trace
-from fedq.wiring.cluster_map.policy_book import PolicyBook
+from fedq.wiring.cluster_map.policy_book import NO_STANDING, PolicyBook, Standing
 from fedq.wiring.cluster_map.state import Binding, Exchange, Grant, GrantKey
 from fedq.wiring.cluster_map.tracing import refuse_trace
 
@@ -72,6 +72,7 @@ class HandFilled:
     node_overview: NodeOverview
     cluster_overview: ClusterOverview
     queues: dict[QueueKey, QueueOverview] = field(default_factory=dict)
+    stands: dict[QueueKey, Standing] = field(default_factory=dict)
     fragments: dict[QueueKey, list[LocalFragment]] = field(default_factory=dict)
     copied: dict[QueueKey, list[CopyOverview]] = field(default_factory=dict)
     readers: dict[FragmentId, list[NamedReaderOverview]] = field(default_factory=dict)
@@ -116,6 +117,10 @@ class HandFilled:
 
     def queue(self, key: QueueKey) -> QueueOverview | None:
         return self.queues.get(key)
+
+    def standings(self, keys: Sequence[QueueKey]) -> Sequence[Standing]:
+        """One at a time."""
+        return [self.stands.get(key, NO_STANDING) for key in keys[:1]]
 
     def local_fragments(self, key: QueueKey) -> Sequence[LocalFragment]:
         return self.fragments.get(key, [])
@@ -305,6 +310,7 @@ class SharedMap:
     def __init__(self) -> None:
         self.map = ClusterMap()
         self.answers = True
+        self.too_new: Refused | None = None
         self._requests = itertools.count()
 
     def ask(self, operation: Operation, answer: Callable[[Outcome], None]) -> None:
@@ -340,7 +346,7 @@ class SharedMap:
 
     def policies_of_exchanges(self, keys: Sequence[QueueKey]) -> Sequence[str]:
         book = PolicyBook(self.map)
-        return [book.of_exchange(key).policy for key in keys]
+        return [book.of_exchange(key).policy for key in keys[:1]]
 
     def users(self) -> Sequence[str]:
         return sorted(self.map.users)
@@ -370,6 +376,9 @@ class SharedMap:
 
     def firehose(self) -> Sequence[str]:
         return sorted(self.map.firehose)
+
+    def refuse_too_new(self, wanted: Operation) -> Refused | None:
+        return self.too_new
 
     def refuse_trace(self, wanted: StartTrace) -> Refused | None:
         return refuse_trace(self.map, wanted)

@@ -1,7 +1,6 @@
 """Policies through the admin service, and on the command line."""
 
 from collections.abc import Iterator
-from dataclasses import replace
 
 import grpc
 import pytest
@@ -103,8 +102,7 @@ def test_a_queue_shows_its_policies() -> None:
     cluster = a_cluster()
     key = add_queue(cluster, "orders", {"n2": (1, 0, 0)})
     for overview in cluster.values():
-        standing = Standing("short", "all", {"max-length": 3})
-        overview.queues[key] = replace(overview.queues[key], standing=standing)
+        overview.stands[key] = Standing("short", "all", {"max-length": 3})
     with served(cluster) as servers:
         at = ("--node", servers.address("n1"))
         shown = fedq("queue", "show", "orders", *at)

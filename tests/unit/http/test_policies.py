@@ -5,9 +5,10 @@ from typing import Any
 
 import pytest
 
+from fedq.core.errors import RESOURCE_ERROR, Refused
 from fedq.core.ids import QueueKey
 from fedq.core.limits import ARGUMENTS_BYTES_MAX
-from fedq.wiring.cluster_map.operations_access import AddVhost
+from fedq.wiring.cluster_map.operations_access import AddVhost, SetTags
 from tests.unit.admin.served import a_cluster
 from tests.unit.http.tool import Tool, tool
 
@@ -122,6 +123,14 @@ def test_a_policymaker_makes_policies_where_he_has_permissions(asked: Tool) -> N
     assert asked.ask(f"{P}/p", "policy", "DELETE")[0] == 204
 
 
+def test_who_sees_everything_makes_policies_only_where_he_has_permissions(asked: Tool) -> None:
+    asked.apply(SetTags("policy", ("monitoring", "policymaker")))
+    assert asked.ask(P, "policy")[0] == 200
+    for method in ("PUT", "DELETE"):
+        assert asked.ask(f"{P}/p", "policy", method, BODY)[0] == 401
+    assert asked.ask("policies") == (200, [])
+
+
 def test_an_exchange_shows_its_policy(asked: Tool) -> None:
     assert "policy" not in asked.ask("exchanges/%2F/amq.topic")[1]
     body = {"pattern": "topic$", "definition": {"alternate-exchange": "amq.fanout"}}
@@ -150,6 +159,15 @@ def test_definitions_carry_policies(asked: Tool) -> None:
     # Into another one.
     assert asked.ask("definitions/other", method="POST", body=said)[0] == 204
     assert QueueKey("other", "two") in asked.map.map.operator_policies
+
+
+def test_a_file_with_policies_is_refused_as_a_whole_where_a_node_is_too_old(asked: Tool) -> None:
+    asked.map.too_new = Refused(RESOURCE_ERROR, "policies need version 15")
+    said = {"vhosts": [{"name": "new"}], "policies": [{"vhost": "new", "name": "p", **BODY}]}
+    status, refused = asked.ask("definitions", method="POST", body=said)
+    assert (status, refused["error"]) == (400, "bad_request")
+    assert refused["reason"] == "nothing was imported: policies need version 15"
+    assert "new" not in asked.map.map.vhosts
 
 
 def test_parameters_are_none(asked: Tool) -> None:

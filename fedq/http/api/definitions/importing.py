@@ -57,14 +57,24 @@ async def _import(call: Call, vhost: str | None) -> Answer:
         plan = await plan_of(said, vhost, await _known(call, queue_keys(said, vhost)))
         if plan.wrong:
             raise HttpRefusal(400, "bad_request", _together("nothing was imported", plan.wrong))
+        # Before anything is changed.
+        await _check_version(call, plan)
         if plan.topology():
-            # Before anything is changed.
             call.brokers.check()
         # Whoever hangs up meanwhile leaves nothing half done.
         await asyncio.shield(asyncio.ensure_future(_carry_out(call, plan)))
     if not plan.differs:
         return DONE
     return json_answer({"imported": True, "differs": plan.differs})
+
+
+async def _check_version(call: Call, plan: Plan) -> None:
+    """Raises `HttpRefusal` 400 if the cluster does not know yet what the file asks for."""
+    access = call.served.answers.access.overview
+    for policy in plan.policies[:1]:
+        refused = await call.node.look(partial(access.refuse_too_new, policy))
+        if refused is not None:
+            raise HttpRefusal(400, "bad_request", f"nothing was imported: {refused.text}")
 
 
 def _together(first: str, sentences: Sequence[str]) -> str:

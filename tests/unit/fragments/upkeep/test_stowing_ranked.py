@@ -1,3 +1,4 @@
+<<<<<<< HEAD
 """Queues with priorities on disk alone: when more of them may be read."""
 
 from fedq.core.ids import FragmentId, Incarnation, NodeId, Origin
@@ -27,3 +28,45 @@ def test_no_more_is_read_for_who_holds_messages_while_memory_is_full() -> None:
     assert not may_read(fragment, True)
     fragment.settle(TAKER, taken.positions)
     assert may_read(fragment, True), "what is not due yet is nobody's"
+=======
+"""What leaves memory of a queue with priorities, however these are mixed."""
+
+from fedq.amqp.content import encode_properties
+from fedq.core.ids import FragmentId, Incarnation, NodeId, Origin
+from fedq.core.message import FLAG_PERSISTENT, FLAG_PRIORITY, encode, make_route
+from fedq.core.policy import QueuePolicy
+from fedq.fragments.fragment import Fragment
+from fedq.fragments.upkeep.stowing import stow
+
+ORIGIN = Origin(NodeId("n1"), Incarnation(1))
+#: As a node does it.
+PIECE, KEEP = 2_048, 1_000
+
+
+def stow_all(fragment: Fragment) -> None:
+    while stow(fragment, fragment.last, KEEP, 0, PIECE):
+        pass
+    fragment.check()
+
+
+def test_some_of_a_low_priority_far_apart_do_not_keep_others_in_memory() -> None:
+    policy = QueuePolicy(max_priority=9)
+    fragment = Fragment(FragmentId(1), 1, durable=True, recording=False, policy=policy)
+    low, high = [
+        encode(
+            FLAG_PERSISTENT | FLAG_PRIORITY, make_route("", "q"),
+            encode_properties({"delivery_mode": 2, "priority": rank}), b"x" * 60,
+        )
+        for rank in (0, 9)
+    ]  # fmt: skip
+    number = 1
+    for _ in range(PIECE + 500):
+        fragment.publish(ORIGIN, number, [low], False, 0)
+        # Those of the higher priority that came between them are consumed.
+        number, fragment.last = number + 1, fragment.last + 600
+    fragment.publish(ORIGIN, number, [high] * 5_000, False, 0)
+    stow_all(fragment)
+    assert fragment.fresh.stowed_count > 4_500
+    # What is next stays in memory.
+    assert fragment.take(NodeId("n1"), 1).messages == [high]
+>>>>>>> revb

@@ -21,8 +21,10 @@ from fedq.amqp.methods import (
 )
 from fedq.amqp.values import FieldTable
 from fedq.core.ids import NodeId
+from fedq.core.limits import MIB
 from fedq.fragments.fragment import Fragment
 from tests.unit.amqp.wire import publish as publish_bytes
+from tests.unit.node.clients.test_memory import report
 from tests.unit.node.copies.test_long_queues import SMALL, body, drained, stowed, tags_of
 from tests.unit.node.harness import Client, Cluster
 
@@ -250,3 +252,23 @@ def test_an_exclusive_queue_has_its_priorities_in_scratch_files() -> None:
     assert drained(cluster, client, 300, no_ack=False) == ranked(range(300))
     cluster.pass_ms(2_000)
     assert not cluster.hosts[NodeId("n1")].scratch.files
+
+
+def test_a_consumer_that_acknowledges_in_batches_goes_on_while_memory_is_full() -> None:
+    cluster = Cluster(1, memory_bytes_max=MIB, **SMALL)
+    publish(cluster, declared(cluster), range(200))
+    client, got = cluster.client(), list[str]()
+    report(cluster, waiting=2 * MIB)
+    client.ask(BasicQos(prefetch_count=40), BasicQosOk)
+    client.ask(BasicConsume("q", "c"), BasicConsumeOk)
+
+    def has_a_batch() -> bool:
+        return len(tags_of(client)) == 40
+
+    for _ in range(5):
+        cluster.wait_for(has_a_batch, 30_000)
+        tags = tags_of(client)
+        got += client.deliveries()
+        client.send(BasicAck(tags[-1], multiple=True))
+    assert cluster.node("n1").state.memory_full
+    assert got == ranked(range(200))
