@@ -107,8 +107,8 @@ def _is_crowded(state: MapState, address: str) -> bool:
 def spread_votes(state: MapState, node: NodeId) -> None:
     """Has a node that comes up vote, if it observes and nobody of its host votes.
 
-    Where a host has several voters that joined, those beyond the first give their votes up: one
-    for this node if there is no room, and all of them once voters are on three hosts.
+    Where a host has several voters that joined, those beyond the first that is up give their votes
+    up: one for this node if there is no room, and all of them once voters are on three hosts.
     """
     place = state.roster.get(node)
     if place is None or state.cluster_version < HOSTS:
@@ -120,7 +120,7 @@ def spread_votes(state: MapState, node: NodeId) -> None:
     spare = [
         other
         for voters in sorted(hosts.values(), key=len, reverse=True)
-        for other in voters[:0:-1]
+        for other in sorted(voters, key=lambda voter: not _is_up(state, voter))[:0:-1]
         if state.roster[other].directory
     ]
     if not here:
