@@ -100,7 +100,7 @@ class ReplacingVoters:
         self._proposals.ask(operation, on_result)
 
     def _best_observer(self, gone: NodeId, seen: MapVersion) -> NodeId | None:
-        """The observer that follows the log, where the fewest vote: on its host, then in its zone."""
+        """The observer that follows the log, of where the fewest vote: its host, then its zone."""
         state = self.state
         known, members = state.map, state.map.members
         unproven = self._detector.unproven(state.now_ms)
