@@ -44,10 +44,16 @@ def run_workers(
     """
     held = _check(workers)
     try:
-        return asyncio.run(Supervisor(workers, arguments).run(stop_with_stdin))
+        return asyncio.run(_supervise(workers, arguments, stop_with_stdin))
     finally:
         for each in held:
             each.close()
+
+
+async def _supervise(
+    workers: Sequence[NodeConfig], arguments: Sequence[str], stop_with_stdin: bool
+) -> int:
+    return await Supervisor(workers, arguments).run(stop_with_stdin)
 
 
 def _check(workers: Sequence[NodeConfig]) -> list[socket.socket]:
