@@ -199,10 +199,10 @@ def test_a_worker_that_cannot_start_ends_all_with_its_reason(tmp_path: Path) -> 
     # The node alone has their votes in its map, too: it may wait for them.
     file = host.node.directory / "node.yaml"
     file.write_text(yaml.safe_dump(yaml.safe_load(file.read_text()) | {"workers": 1}))
-    host.node.process = None
+    host.stop()
     host.node.start()
     try:
         until("both are told of", lambda: told.format("h.2") in host.log, END_S)
     finally:
-        host.node.process.kill()
-        host.node.process.wait()
+        # It is alone, and has started nobody.
+        Cluster.stop(host)

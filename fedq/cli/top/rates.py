@@ -70,9 +70,8 @@ def queues(before: Look, after: Look) -> list[Form]:
 
 def _queue(key: Key, before: Look, after: Look, seconds: float) -> Form:
     new, old = after.queues[key], before.queues.get(key)
-    counts = (None, None)
-    if old is not None:
-        counts = (_message_counts(old, new), _message_counts(new, old))
+    counted_before = None if old is None else _message_counts(old, new)
+    counted = None if old is None else _message_counts(new, old)
     return {
         "vhost": new["vhost"],
         "name": new["name"],
@@ -82,7 +81,7 @@ def _queue(key: Key, before: Look, after: Look, seconds: float) -> Form:
         "messages": new["messages"],
         "consumers": new["consumers"],
         "messages_change_per_second": _rate(_change(old, new, "messages"), seconds),
-        **_message_rates(*counts, seconds),
+        **_message_rates(counted_before, counted, seconds),
     }
 
 
