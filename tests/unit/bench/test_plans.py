@@ -191,7 +191,12 @@ def test_arguments_of_consumers_are_theirs() -> None:
 
 @pytest.mark.parametrize(
     "url",
-    ["amqp://u:s3cret@h:port", "http://u:s3cret@h", "amqp://u:s3cret/x@h", "amqp://u:s3@cret@"],
+    [
+        "amqp://u:s3cret@example.com:port",
+        "http://u:s3cret@example.com",
+        "amqp://u:s3cret/x@example.com",
+        "amqp://u:s3@cret@",
+    ],
 )
 def test_a_password_is_in_no_error(url: str) -> None:
     with pytest.raises(BadPlan, match="--url") as caught:
