@@ -23,7 +23,7 @@ def examined(config: NodeConfig, member: str | None) -> Iterator[Finding]:
         yield error(
             "program", "Python runs with -O, which switches safety checks off", "leave it out"
         )
-    workers = (config,)
+    workers: tuple[NodeConfig, ...] = (config,)
     try:
         workers = plan_workers(config)
     except CommandError as wrong:
