@@ -112,7 +112,8 @@ class QueueMerger:
         message.ready = local.ready
         message.unacknowledged = local.unacknowledged
         message.bytes = local.bytes
-        message.traffic.CopyFrom(local.traffic)
+        if local.HasField("traffic"):
+            message.traffic.CopyFrom(local.traffic)
         message.readers.extend(local.readers)
         if not local.serving:
             message.state = pb.FRAGMENT_STATE_UNAVAILABLE

@@ -17,6 +17,8 @@ class OwnProcess(NamedTuple):
     admin_address: Callable[[], str]
     #: Has it stop cleanly; called once.
     stop: Callable[[], None]
+    #: The supervisor of a host's workers starts it again, however it ends.
+    is_worker: bool = False
 
 
 class Stopping:
@@ -35,6 +37,12 @@ class Stopping:
             raise AdminError(
                 grpc.StatusCode.FAILED_PRECONDITION,
                 f"this is {self._me}: to stop another node ask that one",
+            )
+        if self._process.is_worker:
+            raise AdminError(
+                grpc.StatusCode.FAILED_PRECONDITION,
+                f"{self._me} is a worker: its supervisor would start it again; stop that, with all "
+                "workers of its host, on its own machine (SIGTERM)",
             )
         # A second word would end it at once, as a second signal does.
         changed, self._stops = not self._stops, True

@@ -62,14 +62,27 @@ def parse_url(text: str) -> Target:
     try:
         port = parts.port or _DEFAULT_PORT
     except ValueError as error:
-        raise BadPlan(f"--url {text}: {error}") from error
+        # Its words may be a part of a password that has a slash in it.
+        raise BadPlan(
+            f"--url {_without_password(text)}: its port is no number up to 65535 (in a user or "
+            "password write %2F for a slash, %40 for an @)"
+        ) from error
     if parts.scheme != "amqp" or not parts.hostname:
-        raise BadPlan(f"--url {text}: write amqp://user:password@host:port/vhost, without TLS")
+        raise BadPlan(
+            f"--url {_without_password(text)}: write amqp://user:password@host:port/vhost, without "
+            "TLS"
+        )
     return Target(
         parts.hostname, port,
         unquote(parts.username or "guest"), unquote(parts.password or "guest"),
         unquote(parts.path[1:]) or "/",
     )  # fmt: skip
+
+
+def _without_password(url: str) -> str:
+    """A URL as it may stand in a log: what is before its last @ may be a password."""
+    login, at, rest = url.rpartition("@")
+    return f"{login.partition('//')[0]}//…@{rest}" if at else url
 
 
 def parse_sizes(text: str) -> tuple[int, int]:

@@ -2,6 +2,7 @@
 
 import json
 import socket
+import struct
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
@@ -24,17 +25,23 @@ class ServiceManager:
 
     def __init__(self, place: Path) -> None:
         self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+        self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_PASSCRED, 1)
         self._socket.bind(str(place))
         self._socket.setblocking(False)
         self._said: list[str] = []
+        #: The processes that have said anything.
+        self.senders: set[int] = set()
 
     def said(self) -> list[str]:
         """Everything so far, in order."""
         while True:
             try:
-                self._said.append(self._socket.recv(4_096).decode())
+                data, more, _, _ = self._socket.recvmsg(4_096, socket.CMSG_SPACE(12))
             except BlockingIOError:
                 return self._said
+            self._said.append(data.decode())
+            ((_, _, credentials),) = more
+            self.senders.add(struct.unpack("3i", credentials)[0])
 
     def close(self) -> None:
         self._socket.close()

@@ -2,6 +2,7 @@
 
 import re
 import stat
+from contextlib import closing
 from pathlib import Path
 
 import psutil  # type: ignore[import-untyped]
@@ -14,6 +15,7 @@ from tests.integration.harness import Cluster, NodeProcess, eventually, run
 from tests.integration.ports import LOOPBACK, free_ports, is_free
 from tests.integration.stock import PERSISTENT, Address, connect
 from tests.integration.test_cli_up import gone
+from tests.integration.test_probes import ServiceManager
 from tests.integration.waiting import patient, until
 
 pytestmark = pytest.mark.slow
@@ -155,6 +157,28 @@ def test_workers_end_with_a_supervisor_that_is_killed_and_nobody_else_gets_in(
         assert host.log.count(" stopped") == 2
 
 
+def test_systemd_hears_of_all_workers_from_their_supervisor_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place = tmp_path / "notify"
+    monkeypatch.setenv("NOTIFY_SOCKET", str(place))
+    monkeypatch.setenv("WATCHDOG_USEC", "1000000")
+    with closing(ServiceManager(place)) as manager, Host(tmp_path / "host", 2) as host:
+        until("it is ready", lambda: "READY=1" in manager.said(), END_S)
+        all_ready, one_ready = (f"STATUS={count} of 2 workers are ready" for count in (2, 1))
+        assert manager.said()[:2] == ["READY=1", all_ready]
+        until("it beats", lambda: manager.said().count("WATCHDOG=1") > 2, END_S)
+        host.workers()["h.2"].kill()
+        until("it is told of", lambda: one_ready in manager.said(), END_S)
+        until("and that it is back", lambda: manager.said().count(all_ready) == 2, END_S)
+        assert "STOPPING=1" not in manager.said()
+        assert host.node.process is not None
+        supervisor = host.node.process.pid
+        assert host.terminate("h") == 0
+        assert manager.said().count("READY=1") == manager.said().count("STOPPING=1") == 1
+        assert manager.senders == {supervisor}
+
+
 def test_a_worker_that_cannot_start_ends_all_with_its_reason(tmp_path: Path) -> None:
     host = Host(tmp_path, 2)
     place = host.node.directory / "data" / "workers"
@@ -169,4 +193,16 @@ def test_a_worker_that_cannot_start_ends_all_with_its_reason(tmp_path: Path) -> 
         host.stop()
     assert "cannot be used" in host.log
     assert "stops with all its workers: worker h.2 ended with exit code 2" in host.log
-    assert "holds what worker h.7 had, which is not started any more" in host.log
+    told = "holds what worker {} had, which is not started any more"
+    assert told.format("h.7") in host.log
+    assert told.format("h.2") not in host.log
+    # The node alone has their votes in its map, too: it may wait for them.
+    file = host.node.directory / "node.yaml"
+    file.write_text(yaml.safe_dump(yaml.safe_load(file.read_text()) | {"workers": 1}))
+    host.stop()
+    host.node.start()
+    try:
+        until("both are told of", lambda: told.format("h.2") in host.log, END_S)
+    finally:
+        # It is alone, and has started nobody.
+        Cluster.stop(host)

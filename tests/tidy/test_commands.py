@@ -112,6 +112,7 @@ def test_every_command_has_a_page_with_its_options(pages: dict[str, str]) -> Non
     problems = []
     for path, command in commands():
         page = pages["-".join(("fedq", *path)) + ".1"].replace("\\-", "-")
+        # What only fedq's own processes give each other is in no help.
         shown = [each for each in command.params if not getattr(each, "hidden", False)]
         missing = [each for each in shown if (each.metavar or each.opts[-1]) not in page]
         problems += [f"fedq {' '.join(path)}: its page lacks {each.name}" for each in missing]

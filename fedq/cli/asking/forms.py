@@ -104,6 +104,25 @@ def figures_form(figures: pb.NodeFigures) -> Form:
         "scrub": scrub_form(figures.scrub) if figures.HasField("scrub") else None,
         "alarms": alarms_form(figures.alarms) if figures.HasField("alarms") else None,
         "turns": turns_form(figures.turns) if figures.HasField("turns") else None,
+        "messages": _client_messages(figures.traffic) if figures.HasField("traffic") else None,
+    }
+
+
+def _client_messages(traffic: pb.ClientTraffic) -> Form:
+    """What clients of a node have done since its start; a basic.get is delivered, too."""
+    return {
+        "published": traffic.received,
+        "delivered": traffic.delivered + traffic.got,
+        "acknowledged": traffic.acknowledged,
+    }
+
+
+def _fragment_traffic(traffic: pb.FragmentTraffic) -> Form:
+    """What came and went since the primary leads the fragment."""
+    return {
+        "published": traffic.published,
+        "delivered": traffic.handed_out,
+        "acknowledged": traffic.acknowledged,
     }
 
 
@@ -286,6 +305,7 @@ def fragment_form(fragment: pb.Fragment) -> Form:
         "unacknowledged": fragment.unacknowledged if known else None,
         "messages": fragment.ready + fragment.unacknowledged if known else None,
         "bytes": fragment.bytes if known else None,
+        "traffic": _fragment_traffic(fragment.traffic) if fragment.HasField("traffic") else None,
         "readers": [reader_form(reader) for reader in fragment.readers],
     }
 

@@ -14,6 +14,7 @@ from fedq.cli.asking.amqp_options import CaOption
 from fedq.cli.asking.http_client import ask_http
 from fedq.cli.terminal.failure import FAILED, USAGE, CommandError, reporting
 from fedq.cli.terminal.options import JsonOption
+from fedq.cli.terminal.plain_text import printable
 from fedq.cli.terminal.screen import print_json
 
 app = typer.Typer(
@@ -95,5 +96,5 @@ def import_definitions(
         print_json({"imported": True, "differs": differs})
         return
     for each in differs:
-        typer.echo(f"differs: {each}")
+        typer.echo(f"differs: {printable(str(each))}")
     typer.echo(f"{file}: imported")

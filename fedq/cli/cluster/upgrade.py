@@ -5,7 +5,8 @@ cluster would speak if all nodes ran the release of this command.
 
 A member may be stopped if all that it serves goes on, and nothing confirmed depends on it alone:
 its fragments have another copy in sync that is up, a majority of the voters is left, the others
-have room for what it hands over, and all of them answer.
+have room for what it hands over, and all of them answer. Workers of one host stop together
+(docs/adr/0098), and are judged so.
 """
 
 from collections.abc import Sequence
@@ -13,8 +14,10 @@ from typing import Final, NamedTuple
 
 from fedq import __version__
 from fedq.cli.asking.forms import Form
+from fedq.cli.cluster.hosts import by_host
 from fedq.core.versions import FEATURES, MINE, NEWEST, shown
 from fedq.shell.pb import admin_pb2 as pb
+from fedq.wiring.cluster_map.placement import host_of
 
 
 class Judgement(NamedTuple):
@@ -35,19 +38,34 @@ class Judgement(NamedTuple):
 def judge(status: pb.ClusterStatusReply) -> list[Judgement]:
     """What is so of each member that is up, in order."""
     found = []
-    for member in status.members:
-        if member.state == pb.MEMBER_STATE_UP:
-            reasons = [*_reasons_of_others(status, member), *_reasons_of_copies(member)]
+    for leaving in _leaving_together(status):
+        for member in leaving:
+            if member.state != pb.MEMBER_STATE_UP:
+                continue
+            reasons = _reasons_of_others(status, leaving)
+            for each in leaving:
+                reasons += _reasons_of_copies(each, member)
             found.append(Judgement(member, reasons, _notes(member)))
-    return found
+    order = [member.node for member in status.members]
+    return sorted(found, key=lambda judgement: order.index(judgement.member.node))
 
 
-def _reasons_of_others(status: pb.ClusterStatusReply, member: pb.Member) -> list[str]:
-    others = [each for each in status.members if each.node != member.node]
+def _leaving_together(status: pb.ClusterStatusReply) -> list[list[pb.Member]]:
+    """The members, workers of one host together."""
+    known = {member.node: member for member in status.members}
+    places = [
+        {"node": member.node, "host": host_of(member.peer_address)} for member in status.members
+    ]
+    return [[known[each["node"]] for each in group] for group in by_host(places)]
+
+
+def _reasons_of_others(status: pb.ClusterStatusReply, leaving: Sequence[pb.Member]) -> list[str]:
+    names = [each.node for each in leaving]
+    others = [each for each in status.members if each.node not in names]
     reasons = []
     if not status.leader:
         reasons.append("the cluster has no leader: nothing could be handed over")
-    reasons += _reasons_of_voters(status, member)
+    reasons += _reasons_of_voters(status, names)
     up = [each for each in others if each.state == pb.MEMBER_STATE_UP]
     silent = [each.node for each in up if not each.HasField("figures")]
     if silent:
@@ -68,14 +86,13 @@ def _reasons_of_others(status: pb.ClusterStatusReply, member: pb.Member) -> list
     return reasons
 
 
-def _reasons_of_voters(status: pb.ClusterStatusReply, member: pb.Member) -> list[str]:
+def _reasons_of_voters(status: pb.ClusterStatusReply, names: Sequence[str]) -> list[str]:
     voters = [each for each in status.members if each.role == pb.MEMBER_ROLE_VOTER]
     left = [
         each.node for each in voters
-        if each.state == pb.MEMBER_STATE_UP and each.node != member.node
+        if each.state == pb.MEMBER_STATE_UP and each.node not in names
     ]  # fmt: skip
-    is_voter = member.role == pb.MEMBER_ROLE_VOTER
-    if is_voter and 2 * len(left) <= len(voters):
+    if any(each.node in names for each in voters) and 2 * len(left) <= len(voters):
         return [
             f"{len(left)} of {len(voters)} voters would be left, which is no majority: nobody "
             "would serve"
@@ -83,11 +100,12 @@ def _reasons_of_voters(status: pb.ClusterStatusReply, member: pb.Member) -> list
     return []
 
 
-def _reasons_of_copies(member: pb.Member) -> list[str]:
+def _reasons_of_copies(member: pb.Member, judged: pb.Member) -> list[str]:
     if not member.only_copies:
         return []
+    who = "it" if member.node == judged.node else f"{member.node}, which stops with it,"
     return [
-        f"it has the only copy that is in sync and up of {member.only_copies} fragments: wait "
+        f"{who} has the only copy that is in sync and up of {member.only_copies} fragments: wait "
         "until they are copied"
     ]
 

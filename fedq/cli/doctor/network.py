@@ -4,7 +4,7 @@ import datetime
 import socket
 import ssl
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Final
 
 from cryptography import x509
@@ -33,13 +33,26 @@ _APART_S: Final = 3.0
 
 def ports(config: NodeConfig) -> Iterator[Finding]:
     """Whether the node can listen where it should."""
-    for key, listener in _listeners(config):
+    yield from _free(config, _listeners(config))
+
+
+def worker_ports(config: NodeConfig) -> Iterator[Finding]:
+    """Whether a further worker of a host can listen where it does so alone."""
+    own = (("peer", config.peer), ("metrics", config.metrics))
+    listeners = [(key, listener) for key, listener in own if listener is not None]
+    yield from _free(config, listeners, f" of {config.node}")
+
+
+def _free(
+    config: NodeConfig, listeners: Iterable[tuple[str, Listener]], whose: str = ""
+) -> Iterator[Finding]:
+    for key, listener in listeners:
         try:
             check_free(config, key, listener)
         except ConfigError as wrong:
             yield error("ports", str(wrong), "if this node runs already, all is well")
         else:
-            yield ok("ports", f"{key}: {listener.host}:{listener.port} is free")
+            yield ok("ports", f"{key}{whose}: {listener.host}:{listener.port} is free")
 
 
 def _listeners(config: NodeConfig) -> Iterator[tuple[str, Listener]]:

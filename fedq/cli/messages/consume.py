@@ -1,5 +1,6 @@
 """`fedq consume`: messages of a queue on stdout, each acknowledged once it has been written."""
 
+import sys
 from typing import Final
 
 import typer
@@ -28,6 +29,7 @@ from fedq.cli.messages.output import (
     forget_stdout,
     json_line,
     raw_body,
+    terminal_line,
 )
 from fedq.cli.messages.taking import Settle, Taker, Wish
 from fedq.cli.terminal.failure import FAILED, INTERRUPTED, USAGE, CommandError, reporting
@@ -54,6 +56,7 @@ def consume_messages(
 ) -> None:
     """Take messages from a queue and write their bodies to stdout, a line each.
 
+    At a terminal without what that would obey (escape sequences), unless --raw is given.
     A message is acknowledged once it has been written. Ctrl-C, an error, or a reader that goes away
     put back what was not: it comes again, marked as redelivered.
     """
@@ -134,7 +137,10 @@ def _wish(
 def _shown(raw: bool, json: bool) -> Shown:
     if json:
         return _as_json
-    return raw_body if raw else body_line
+    if raw:
+        return raw_body
+    # Whoever publishes has no say in what a terminal does; a pipe gets bodies as they are.
+    return terminal_line if sys.stdout.isatty() else body_line
 
 
 def _as_json(message: Message) -> bytes:

@@ -10,6 +10,7 @@ import orjson
 
 from fedq.cli.asking.amqp_client import Message
 from fedq.cli.terminal.failure import FAILED, CommandError
+from fedq.cli.terminal.plain_text import printable_lines
 from fedq.core.limits import BODY_BYTES_MAX
 
 Shown = Callable[[Message], bytes]
@@ -62,6 +63,11 @@ class Output(Stdout):
 def body_line(message: Message) -> bytes:
     """The body, and a line end."""
     return message.body + END
+
+
+def terminal_line(message: Message) -> bytes:
+    """The body as a terminal may be given it, and a line end."""
+    return printable_lines(message.body.decode("utf-8", "backslashreplace")).encode() + END
 
 
 def raw_body(message: Message) -> bytes:

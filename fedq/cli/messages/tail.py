@@ -32,7 +32,7 @@ from fedq.cli.messages.output import Stdout, json_line
 from fedq.cli.messages.taking import Settle, Taker, Wish
 from fedq.cli.terminal.failure import FAILED, CommandError, reporting
 from fedq.cli.terminal.options import QueueArgument
-from fedq.cli.terminal.screen import printable
+from fedq.cli.terminal.plain_text import printable
 from fedq.cli.terminal.stopping import Stop
 
 _OFFSET: Final = "x-stream-offset"

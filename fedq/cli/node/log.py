@@ -8,6 +8,8 @@ from typing import Final
 
 import orjson
 
+from fedq.cli.terminal.plain_text import printable
+
 _TIME: Final = "%Y-%m-%d %H:%M:%S"
 
 
@@ -49,6 +51,18 @@ class JsonFormatter(logging.Formatter):
         return orjson.dumps(line).decode()
 
 
+class TextFormatter(logging.Formatter):
+    """A line for people: a name in it that a client chose begins no line, and orders no terminal.
+
+    What an exception tells comes after it, on lines of its own.
+    """
+
+    def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802 (logging's name)
+        """The line of one event."""
+        record.message = printable(record.message)
+        return super().formatMessage(record)
+
+
 def set_up_log(node: str, level: LogLevel, form: LogFormat) -> None:
     """Writes what the node logs, from this level on, to stderr."""
     handler = logging.StreamHandler(sys.stderr)
@@ -56,6 +70,6 @@ def set_up_log(node: str, level: LogLevel, form: LogFormat) -> None:
         handler.setFormatter(JsonFormatter(node))
     else:
         text = f"%(asctime)s.%(msecs)03d %(levelname)-7s {node} %(message)s"
-        handler.setFormatter(logging.Formatter(text, _TIME))
+        handler.setFormatter(TextFormatter(text, _TIME))
     logging.basicConfig(level=logging.WARNING, handlers=[handler])
     logging.getLogger("fedq").setLevel(level.value.upper())

@@ -11,7 +11,7 @@ import typer
 from fedq.cli.asking.endpoint import load_configuration
 from fedq.cli.node.config import described
 from fedq.cli.node.log import LogFormat, LogLevel, set_up_log
-from fedq.cli.node.workers import run_workers
+from fedq.cli.node.workers import run_workers, tell_left_behind
 from fedq.cli.processes.planning import one_worker, plan_workers
 from fedq.cli.terminal.failure import USAGE, CommandError, reporting
 
@@ -61,6 +61,8 @@ def run_node(
         typer.echo(described(workers))
         return
     set_up_log(settings.node, log_level, log_format)
+    if worker is None:
+        tell_left_behind(settings, len(workers))
     if len(workers) > 1:
         assert config is not None, "without a configuration a node is alone"
         arguments = ["--config", str(config)]

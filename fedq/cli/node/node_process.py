@@ -174,7 +174,10 @@ def _admin_service(
     answers = AccessAnswers(AccessView(node), ask)
     service = AdminService(
         overview(node), connect, answers, ask_quarantine, ask_close, runner.turn_times,
-        OwnProcess(partial(_admin_address, config, runner), partial(_stop_asked, runner)),
+        OwnProcess(
+            partial(_admin_address, config, runner), partial(_stop_asked, runner),
+            is_worker=config.shares_ports,
+        ),
     )  # fmt: skip
     made.append(service.answers)
     return service

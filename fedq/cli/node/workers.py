@@ -44,10 +44,26 @@ def run_workers(
     """
     held = _check(workers)
     try:
-        return asyncio.run(Supervisor(workers, arguments).run(stop_with_stdin))
+        return asyncio.run(_supervise(workers, arguments, stop_with_stdin))
     finally:
         for each in held:
             each.close()
+
+
+def tell_left_behind(host: NodeConfig, count: int) -> None:
+    """Warns of data of workers that are not among the first `count`: their votes still count."""
+    for left in left_behind(host.data, count):
+        logger.warning(
+            "%s holds what worker %s had, which is not started any more: start with more "
+            "workers, drain it, and then `fedq cluster forget` it and remove that directory",
+            worker_data(host.data, left), worker_name(host.node, left),
+        )  # fmt: skip
+
+
+async def _supervise(
+    workers: Sequence[NodeConfig], arguments: Sequence[str], stop_with_stdin: bool
+) -> int:
+    return await Supervisor(workers, arguments).run(stop_with_stdin)
 
 
 def _check(workers: Sequence[NodeConfig]) -> list[socket.socket]:
@@ -83,7 +99,7 @@ class Supervisor:
         first = workers[0]
         stop_s = first.timing.stop_wait_ms / 1_000 + _STOP_MORE_S
         count = len(workers)
-        self._host, self._data = first.node, first.data
+        self._host = first.node
         self._children = {
             str(each.node): Child(
                 each.node, [*arguments, "--worker", f"{number}/{count}"], self._on_end,
@@ -105,12 +121,6 @@ class Supervisor:
         """Runs until a stop is asked for, or nothing can go on; returns the exit code."""
         heed(self._on_signal, stop_with_stdin=stop_with_stdin)
         logger.info("starting %d workers: %s", len(self._children), ", ".join(self._children))
-        for left in left_behind(self._data, len(self._children)):
-            logger.warning(
-                "%s holds what worker %s had, which is not started any more: start with more "
-                "workers, drain it, and then `fedq cluster forget` it and remove that directory",
-                worker_data(self._data, left), worker_name(self._host, left),
-            )  # fmt: skip
         try:
             for child in self._children.values():
                 await child.start()

@@ -20,6 +20,8 @@ from typing import Final, ParamSpec
 
 import typer
 
+from fedq.cli.terminal.plain_text import printable_lines
+
 FAILED: Final = 1
 USAGE: Final = 2
 UNREACHABLE: Final = 3
@@ -71,7 +73,8 @@ def reporting(command: Callable[P, None]) -> Callable[P, None]:
         try:
             command(*args, **kwargs)
         except CommandError as error:
-            typer.echo(f"fedq: {error.sentence}", err=True)
+            # A broker's words may be in it, or the name of a queue.
+            typer.echo(f"fedq: {printable_lines(error.sentence)}", err=True)
             raise typer.Exit(error.exit_code) from error
 
     return reported

@@ -1,15 +1,19 @@
 """Where commands write: tables and text on stdout for people, JSON for scripts.
 
-Text from outside (queue names, client names) is never taken for markup.
+Text from outside (queue names, client names) is never taken for markup, and nothing in it is obeyed
+by a terminal.
 """
 
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 import orjson
-from rich.console import Console
+from rich.console import Console, ConsoleOptions, RenderableType
+from rich.segment import Segment
 from rich.table import Table
 from rich.text import Text
+
+from fedq.cli.terminal.plain_text import printable, printable_lines
 
 #: Columns when the output is no terminal: enough that nothing is cut or wrapped in a pipe.
 PIPE_WIDTH = 240
@@ -17,10 +21,23 @@ PIPE_WIDTH = 240
 Cell = str | int | None | Text
 
 
+class _PlainConsole(Console):
+    """A console whose own escape sequences alone reach the terminal, whatever is in a text."""
+
+    def render(
+        self, renderable: RenderableType, options: ConsoleOptions | None = None
+    ) -> Iterator[Segment]:
+        for segment in super().render(renderable, options):
+            if segment.control:
+                yield segment
+            else:
+                yield Segment(printable_lines(segment.text), segment.style)
+
+
 def console() -> Console:
-    """A console on stdout that leaves text as it is."""
+    """A console on stdout that leaves text as it is, but for what a terminal would obey."""
     width = None if sys.stdout.isatty() else PIPE_WIDTH
-    return Console(width=width, highlight=False, markup=False, emoji=False)
+    return _PlainConsole(width=width, highlight=False, markup=False, emoji=False)
 
 
 def print_json(value: object) -> None:
@@ -60,11 +77,6 @@ def cell(value: Cell) -> Text:
     if isinstance(value, Text):
         return value
     return Text(printable(str(value)))
-
-
-def printable(text: str) -> str:
-    """Text from outside, with nothing in it that a terminal would obey."""
-    return text if text.isprintable() else repr(text)[1:-1]
 
 
 _STYLES = {

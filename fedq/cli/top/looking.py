@@ -1,29 +1,24 @@
 """A look at a cluster through the admin service: its members, queues and connections.
 
-In: an `Asker`. Out: a `Look`. Bounds: of many queues and connections only the first are looked at,
-and of these only some closely (`EVENTS_OF_MAX` questions); what was left out is said.
+In: an `Asker`. Out: a `Look`. Bounds: of many queues and connections only the first are looked at;
+what was left out is said.
 """
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
 from fedq.admin.bounds import QUEUES_PER_PAGE_MAX
 from fedq.cli.asking.asker import Asker
-from fedq.cli.asking.forms import Form, listed_connection_form, queue_form, status_form, stored_form
-from fedq.cli.terminal.failure import FAILED, CommandError
+from fedq.cli.asking.forms import Form, listed_connection_form, queue_form, status_form
 from fedq.shell.pb import admin_pb2 as pb
 
 QUEUES_MAX: Final = 2_000
 CONNECTIONS_MAX: Final = 1_000
-#: Of so many queues the events are counted, which takes a question each.
-EVENTS_OF_MAX: Final = 30
 
 #: A queue: virtual host and name.
 Key = tuple[str, str]
-#: The number of the last event of each fragment, and the reign that it was of.
-Events = Mapping[int, tuple[int, int]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,8 +30,6 @@ class Look:
     status: Form
     queues: Mapping[Key, Form]
     connections: Mapping[str, Form]
-    #: Of the queues that were looked at closely.
-    events: Mapping[Key, Events]
     #: There are more queues, or connections, than were looked at.
     more_queues: bool
     more_connections: bool
@@ -44,16 +37,15 @@ class Look:
     silent: tuple[str, ...]
 
 
-def look(asker: Asker, vhost: str | None, watched: Sequence[Key]) -> Look:
-    """Asks for all; `watched`: queues to look at closely, before those that hold most."""
+def look(asker: Asker, vhost: str | None) -> Look:
+    """Asks for all."""
     status = status_form(asker.ask(asker.stub.ClusterStatus, pb.ClusterStatusRequest()))
     queues, more_queues = _queues(asker, vhost)
     connections, more_connections, silent = _connections(asker, vhost)
     silent |= {node: None for queue in queues.values() for node in queue["silent_members"]}
     return Look(
-        time.monotonic(), status, queues, connections,
-        {key: events for key in _closely(queues, watched) if (events := _events(asker, key))},
-        more_queues, more_connections, tuple(silent),
+        time.monotonic(), status, queues, connections, more_queues, more_connections,
+        tuple(silent),
     )  # fmt: skip
 
 
@@ -78,32 +70,3 @@ def _connections(asker: Asker, vhost: str | None) -> tuple[dict[str, Form], bool
         if len(found) >= CONNECTIONS_MAX:
             return found, bool(page.next_page_token), silent
     return found, False, silent
-
-
-def _closely(queues: Mapping[Key, Form], watched: Sequence[Key]) -> list[Key]:
-    """Queues to look at closely: these first, then those that hold or feed most."""
-    fullest = sorted(queues, key=lambda key: _weight(queues[key]), reverse=True)
-    wanted = dict.fromkeys([*(key for key in watched if key in queues), *fullest])
-    return list(wanted)[:EVENTS_OF_MAX]
-
-
-def _weight(queue: Form) -> tuple[int, int, int]:
-    return (queue["unacknowledged"] or 0, queue["consumers"] or 0, queue["ready"] or 0)
-
-
-def _events(asker: Asker, key: Key) -> Events:
-    """The last event of each fragment, as its primary has it; empty if that is not known."""
-    request = pb.ShowQueueRequest(vhost=key[0], name=key[1])
-    try:
-        shown = stored_form(asker.ask(asker.stub.ShowQueue, request).queue)
-    except CommandError as error:
-        # It may have been deleted since it was listed.
-        if error.exit_code != FAILED:
-            raise
-        return {}
-    return {
-        fragment["fragment"]: (copy["last"], copy["last_reign"])
-        for fragment in shown["fragments"]
-        for copy in fragment["copies"]
-        if copy["role"] == "primary"
-    }

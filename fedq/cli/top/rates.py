@@ -1,13 +1,17 @@
 """What happened between two looks at a cluster, by the second. Pure: two looks in, rows out.
 
 Figures of a member that was started anew, or of which one look knows nothing, are null and never
-guessed. Rows come in the order of what is worth looking at.
+guessed; so are messages of a queue if one of its fragments is led anew, which counts from 0 then.
+Rows come in the order of what is worth looking at.
 """
 
-from typing import Any
+from typing import Any, Final
 
 from fedq.cli.asking.forms import Form, member_state, queue_state
-from fedq.cli.top.looking import Events, Key, Look
+from fedq.cli.top.looking import Key, Look
+
+#: What is counted of messages, of what clients of a member do and of what queues do.
+COUNTED: Final = ("published", "delivered", "acknowledged")
 
 
 def members(before: Look, after: Look) -> list[Form]:
@@ -37,6 +41,7 @@ def _member(old: Form | None, new: Form, seconds: float) -> Form:
         "connections_waiting": alarms and alarms["connections_waiting"],
         "journal_bytes": figures and figures["journal_bytes"],
         "journal_bytes_per_second": _rate(_change(earlier, figures, "journal_bytes"), seconds),
+        **_message_rates(_part(earlier, "messages"), _part(figures, "messages"), seconds),
         "turns_per_second": _rate(_change(turns_before, turns, "count"), seconds),
         "busy_percent": None if (busy := _rate(busy_us, seconds)) is None else round(busy / 1e4, 1),
     }
@@ -57,7 +62,7 @@ def _rate(change: int | None, seconds: float) -> float | None:
 
 
 def queues(before: Look, after: Look) -> list[Form]:
-    """The queues, those with the most events first, then those that grow or shrink most."""
+    """The queues, those with the most traffic first, then those that grow or shrink most."""
     seconds = after.at_s - before.at_s
     rows = [_queue(key, before, after, seconds) for key in after.queues]
     return sorted(rows, key=_queue_order)
@@ -65,6 +70,8 @@ def queues(before: Look, after: Look) -> list[Form]:
 
 def _queue(key: Key, before: Look, after: Look, seconds: float) -> Form:
     new, old = after.queues[key], before.queues.get(key)
+    counted_before = None if old is None else _message_counts(old, new)
+    counted = None if old is None else _message_counts(new, old)
     return {
         "vhost": new["vhost"],
         "name": new["name"],
@@ -74,22 +81,36 @@ def _queue(key: Key, before: Look, after: Look, seconds: float) -> Form:
         "messages": new["messages"],
         "consumers": new["consumers"],
         "messages_change_per_second": _rate(_change(old, new, "messages"), seconds),
-        "events_per_second": _rate(_events(before.events.get(key), after.events.get(key)), seconds),
+        **_message_rates(counted_before, counted, seconds),
     }
 
 
-def _events(before: Events | None, after: Events | None) -> int | None:
-    """Events of all fragments; null where one was not known, or is of another reign."""
-    if before is None or after is None or before.keys() != after.keys():
+def _message_rates(before: Form | None, after: Form | None, seconds: float) -> Form:
+    """Messages a second; null where less was counted than before, as that began anew."""
+    found = {name: _change(before, after, name) for name in COUNTED}
+    return {
+        f"{name}_per_second": None if change is None or change < 0 else _rate(change, seconds)
+        for name, change in found.items()
+    }
+
+
+def _message_counts(queue: Form, alike: Form) -> Form | None:
+    """What is counted of a queue's fragments; null if that is not known, or not of these reigns."""
+    fragments, others = queue["fragments"], alike["fragments"]
+    if [_reign(each) for each in fragments] != [_reign(each) for each in others]:
         return None
-    if any(before[each][1] != after[each][1] for each in after):
+    if any(each["traffic"] is None for each in fragments):
         return None
-    return sum(after[each][0] - before[each][0] for each in after)
+    return {name: sum(each["traffic"][name] for each in fragments) for name in COUNTED}
+
+
+def _reign(fragment: Form) -> tuple[Any, Any]:
+    return fragment["fragment"], fragment["reign"]
 
 
 def _queue_order(row: Form) -> tuple[Any, ...]:
     return (
-        -(row["events_per_second"] or 0),
+        -sum(row[f"{name}_per_second"] or 0 for name in COUNTED),
         -abs(row["messages_change_per_second"] or 0),
         -(row["messages"] or 0),
         row["vhost"],

@@ -7,13 +7,15 @@ from rich.text import Text
 
 from fedq.cli.asking.forms import Form
 from fedq.cli.terminal.screen import Cell, size, table, word
+from fedq.cli.top.rates import COUNTED
 
+_MESSAGES = ("#PUBLISHED/S", "#DELIVERED/S", "#ACKED/S")
 _MEMBERS = (
-    "NODE", "STATE", "ROLE", "#BUSY", "#TURNS/S", "#CLIENTS", "#WAITING", "#LEADS", "#MEMORY",
-    "#JOURNAL", "#+/S",
+    "NODE", "STATE", "ROLE", "#BUSY", "#TURNS/S", *_MESSAGES, "#CLIENTS", "#WAITING", "#LEADS",
+    "#MEMORY", "#JOURNAL", "#+/S",
 )  # fmt: skip
 _QUEUES = (
-    "QUEUE", "VHOST", "STATE", "#EVENTS/S", "#READY", "#UNACKED", "#+-/S", "#CONSUMERS",
+    "QUEUE", "VHOST", "STATE", *_MESSAGES, "#READY", "#UNACKED", "#+-/S", "#CONSUMERS",
 )  # fmt: skip
 _CONNECTIONS = (
     "CONNECTION", "CLIENT", "USER", "VHOST", "STATE", "#CHANNELS", "#CONSUMERS", "#UNACKED",
@@ -61,6 +63,7 @@ def _member_row(member: Form) -> list[Cell]:
         member["role"] if member["role"] is None else word(member["role"]),
         None if busy is None else f"{busy:.0f} %",
         _number(member["turns_per_second"]),
+        *_messages(member),
         member["connections"],
         member["connections_waiting"],
         member["leads"],
@@ -75,7 +78,7 @@ def _queue_row(queue: Form) -> list[Cell]:
         queue["name"],
         queue["vhost"],
         word(queue["state"]),
-        _number(queue["events_per_second"]),
+        *_messages(queue),
         queue["ready"],
         queue["unacknowledged"],
         _signed(queue["messages_change_per_second"]),
@@ -95,6 +98,10 @@ def _connection_row(connection: Form) -> list[Cell]:
         connection["messages_unacknowledged"],
         _signed(connection["unacknowledged_change_per_second"]),
     ]
+
+
+def _messages(row: Form) -> list[Cell]:
+    return [_number(row[f"{name}_per_second"]) for name in COUNTED]
 
 
 def _number(value: float | None) -> Cell:

@@ -21,7 +21,7 @@ from fedq.cli.terminal.options import VhostOption
 from fedq.cli.terminal.screen import console, print_json
 from fedq.cli.terminal.stopping import Stop
 from fedq.cli.top import rates
-from fedq.cli.top.looking import Key, Look, look
+from fedq.cli.top.looking import Look, look
 from fedq.cli.top.screen import page
 
 _ROWS_MAX: Final = 1_000
@@ -51,8 +51,8 @@ def show_top(
 ) -> None:
     """Show what nodes, queues and connections do, and what is wrong, until Ctrl-C.
 
-    BUSY: the share of the time in which a node did something. EVENTS/S: what a queue's primaries
-    noted, a run of messages together being one. +-/S: how fast the number before it changes.
+    BUSY: the share of the time in which a node did something. PUBLISHED/S, DELIVERED/S, ACKED/S:
+    messages a second, of a node what its clients do. +-/S: how fast the number before it changes.
     """
     with Stop() as stop:
         watch = Watch(endpoint, vhost, rows)
@@ -82,17 +82,15 @@ class Watch:
         self._vhost = vhost
         self._rows = rows
         self._last: Look | None = None
-        self._watched: list[Key] = []
         self.trouble = ""
         self.form: Form = {}
 
     def look(self) -> Form:
         """The difference to the look before; raises `CommandError`."""
         with asking(self._endpoint) as asker:
-            after = look(asker, self._vhost, self._watched)
+            after = look(asker, self._vhost)
         self.form = rates.shown(self._last or after, after, self._rows)
         self._last = after
-        self._watched = [(each["vhost"], each["name"]) for each in self.form["queues"]]
         return self.form
 
     def look_again(self) -> Form:

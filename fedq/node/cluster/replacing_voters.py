@@ -5,7 +5,8 @@ Inputs: ticks, the map, what was heard of observers, how far they have applied t
 
 Only the leader does it, and only what it has seen itself counts: a new leader begins to wait anew.
 An observer is fit if it was heard just now, has applied all that this node had applied at its last
-look, and is not drained. Of those that are, the one in whose zone the fewest vote takes the place.
+look, and is not drained. Of those that are, the one on whose host the fewest vote takes the place,
+then the one in whose zone they are fewest (docs/adr/0098).
 What must hold for that to be safe is the map's to judge (`roster.why_not_replaced`), and the log's,
 which changes who is counted by one name at a time (docs/adr/0084).
 """
@@ -15,6 +16,7 @@ from fedq.core.versions import VOTERS_REPLACED
 from fedq.node.cluster.proposals import Proposals, Result
 from fedq.node.records.state import NodeState
 from fedq.wiring.cluster_map.operations_members import ReplaceVoter
+from fedq.wiring.cluster_map.placement import host_of
 from fedq.wiring.cluster_map.roster import why_not_replaced
 from fedq.wiring.cluster_map.state import Ok
 from fedq.wiring.failover.detector import Detector
@@ -98,7 +100,7 @@ class ReplacingVoters:
         self._proposals.ask(operation, on_result)
 
     def _best_observer(self, gone: NodeId, seen: MapVersion) -> NodeId | None:
-        """The observer that follows the log, in the zone that would have the fewest voters."""
+        """The observer that follows the log, of where the fewest vote: its host, then its zone."""
         state = self.state
         known, members = state.map, state.map.members
         unproven = self._detector.unproven(state.now_ms)
@@ -107,10 +109,16 @@ class ReplacingVoters:
             if not place.votes and self._is_up(node) and node not in known.drained
             and node not in unproven and node in state.peers and state.peers[node].applied >= seen
         ]  # fmt: skip
-        zones = [
-            members[node].zone for node, place in known.roster.items()
-            if place.votes and node != gone and node in members
-        ]  # fmt: skip
         if not fit:
             return None
-        return min(fit, key=lambda node: (zones.count(members[node].zone), node))
+        roster = known.roster
+        voting = [node for node, place in roster.items() if place.votes and node != gone]
+        hosts = [host_of(roster[node].peer_address) for node in voting]
+        zones = [members[node].zone for node in voting if node in members]
+        return min(
+            fit,
+            key=lambda node: (
+                hosts.count(host_of(roster[node].peer_address)),
+                zones.count(members[node].zone), node,
+            ),
+        )  # fmt: skip

@@ -91,6 +91,8 @@ class NodeView:
             return Readiness.STOPPING
         if not state.serving:
             return Readiness.FENCED
+        if not state.joined:
+            return Readiness.CLOSED
         return Readiness.DRAINED if sends_away(state) else Readiness.READY
 
     def scrub(self) -> ScrubOverview:

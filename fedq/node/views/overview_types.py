@@ -48,6 +48,7 @@ class Readiness(Enum):
 
     READY = "serves its clients"
     FENCED = "waits for contact with a majority of the nodes"
+    CLOSED = "lets no clients in yet: it has not joined, or the cluster is new and not complete"
     DRAINED = "is drained: others take its clients"
     STOPPING = "stops"
 

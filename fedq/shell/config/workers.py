@@ -29,6 +29,8 @@ PORT_STEP: Final = 100
 _SOCKETS: Final = "sockets"
 #: What the system takes as the path of a socket.
 _SOCKET_PATH_BYTES_MAX: Final = 107
+#: What gRPC reads as more than a path: it would listen, or dial, elsewhere.
+_OF_URLS: Final = "%?#"
 #: Where the first worker listens for the others if the file does not say where it does for peers.
 DEFAULT_PEER: Final = Listener("127.0.0.1", 15_681)
 _PORT_MAX: Final = 65_535
@@ -77,11 +79,16 @@ def workers_of(config: NodeConfig, count: int, memory_bytes: int) -> tuple[NodeC
 
 
 def _sockets(workers: tuple[NodeConfig, ...]) -> dict[str, Path]:
-    """The socket of each worker, by its peer address; none if their paths are too long for that."""
+    """The socket of each worker, by its peer address; none if their paths do not do for that."""
     place = (workers[0].data / DIRECTORY / _SOCKETS).absolute()
     found = {each.peer_address: place / str(number) for number, each in enumerate(workers, 1)}
-    is_short = all(len(str(each).encode()) <= _SOCKET_PATH_BYTES_MAX for each in found.values())
-    return found if is_short else {}
+    return found if all(map(_does_for_socket, found.values())) else {}
+
+
+def _does_for_socket(path: Path) -> bool:
+    """Whether the system takes this path of a socket, and gRPC, for which it is part of a URL."""
+    text = str(path)
+    return len(text.encode()) <= _SOCKET_PATH_BYTES_MAX and not any(c in text for c in _OF_URLS)
 
 
 def _further(first: NodeConfig, number: int) -> NodeConfig:

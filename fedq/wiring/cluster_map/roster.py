@@ -107,8 +107,8 @@ def _is_crowded(state: MapState, address: str) -> bool:
 def spread_votes(state: MapState, node: NodeId) -> None:
     """Has a node that comes up vote, if it observes and nobody of its host votes.
 
-    Where a host has several voters that joined, those beyond the first give their votes up: one
-    for this node if there is no room, and all of them once voters are on three hosts.
+    Where a host has several voters that joined, those beyond the first that is up give their votes
+    up: one for this node if there is no room, and all of them once voters are on three hosts.
     """
     place = state.roster.get(node)
     if place is None or state.cluster_version < HOSTS:
@@ -120,7 +120,7 @@ def spread_votes(state: MapState, node: NodeId) -> None:
     spare = [
         other
         for voters in sorted(hosts.values(), key=len, reverse=True)
-        for other in voters[:0:-1]
+        for other in _up_first(state, voters)[:0:-1]
         if state.roster[other].directory
     ]
     if not here:
@@ -132,6 +132,12 @@ def spread_votes(state: MapState, node: NodeId) -> None:
     if sum(bool(voters) for voters in hosts.values()) + (not here) >= MANY_HOSTS:
         for other in spare:
             _take_vote(state, other)
+
+
+def _up_first(state: MapState, nodes: list[NodeId]) -> list[NodeId]:
+    """The nodes, those that are up before the others."""
+    up = [node for node in nodes if _is_up(state, node)]
+    return up + [node for node in nodes if not _is_up(state, node)]
 
 
 def _take_vote(state: MapState, node: NodeId) -> None:

@@ -26,3 +26,12 @@ def test_a_process_is_stopped_once_however_often_it_is_asked() -> None:
     # A second word would end it at once, as a second signal does.
     assert [asyncio.run(ask("n1")) for _ in range(3)] == [True, False, False]
     assert stops == ["stop"]
+
+
+def test_a_worker_is_not_stopped_as_it_would_be_started_again() -> None:
+    stops: list[str] = []
+    process = OwnProcess(lambda: "", lambda: stops.append("stop"), is_worker=True)
+    with pytest.raises(AdminError, match="its supervisor would start it again") as caught:
+        asyncio.run(Stopping(NodeId("h"), process).stop(pb.StopNodeRequest(node="h")))
+    assert caught.value.code is grpc.StatusCode.FAILED_PRECONDITION
+    assert stops == []

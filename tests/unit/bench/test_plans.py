@@ -187,3 +187,19 @@ def test_arguments_of_consumers_are_theirs() -> None:
     consume = consumer_steps(run, 0)[-1].request
     assert isinstance(consume, BasicConsume)
     assert consume.arguments == {"x-stream-offset": "first"}
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "amqp://u:s3cret@example.com:port",
+        "http://u:s3cret@example.com",
+        "amqp://u:s3cret/x@example.com",
+        "amqp://u:s3@cret@",
+    ],
+)
+def test_a_password_is_in_no_error(url: str) -> None:
+    with pytest.raises(BadPlan, match="--url") as caught:
+        parse_url(url)
+    assert "s3" not in str(caught.value)
+    assert "cret" not in str(caught.value)

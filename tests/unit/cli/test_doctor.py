@@ -21,8 +21,10 @@ from fedq.shell.config import file as config_file
 from fedq.shell.config.certificates import make_authority, make_node_certificate
 from fedq.shell.config.expiry import WARN_BEFORE
 from fedq.shell.config.values import NodeConfig
+from fedq.shell.config.workers import PORT_STEP
+from fedq.shell.host import room
 from fedq.shell.identity import IdentityFile
-from tests.integration.ports import LOOPBACK, free_ports
+from tests.integration.ports import LOOPBACK, free_ports, is_free
 from tests.unit.admin.served import a_cluster, served
 from tests.unit.cli.command import Outcome, fedq
 
@@ -65,6 +67,24 @@ def test_a_new_node_on_a_free_machine_is_well_and_nothing_is_changed(tmp_path: P
     assert states(found["ports"]) == ["ok", "ok"]
     assert states(found["data directory"]) == ["ok"]
     assert [each.name for each in tmp_path.iterdir()] == ["node.yaml"]
+
+
+def test_workers_are_looked_at_as_they_start(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    peer = next(port for port in free_ports(50) if is_free(port + PORT_STEP))
+    more: dict[str, object] = {"workers": 2, "peer": {"host": LOOPBACK, "port": peer}}
+    done, found = examined(configure(tmp_path, **more))
+    assert (done.exit_code, states(found["workers"])) == (0, ["ok"])
+    assert len(found["data directory"]) == 2
+    with socket.create_server((LOOPBACK, peer + PORT_STEP)):
+        done, found = examined(configure(tmp_path, **more))
+    assert done.exit_code == 1
+    (taken,) = [each for each in found["ports"] if each["state"] == "error"]
+    assert f"{LOOPBACK}:{peer + PORT_STEP} is in use" in taken["text"]
+    monkeypatch.setattr(room, "cores", lambda: 1)
+    _, found = examined(configure(tmp_path, workers=5, peer=more["peer"]))
+    assert "5 are too many" in found["workers"][0]["text"]
 
 
 def test_people_see_lines_with_what_to_do(tmp_path: Path) -> None:

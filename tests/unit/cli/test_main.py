@@ -5,11 +5,12 @@ import sys
 from pathlib import Path
 
 import pytest
+from rich.text import Text
 
 from fedq import __version__
 from fedq.cli.asking.endpoint import choose
 from fedq.cli.terminal.failure import CommandError
-from fedq.cli.terminal.screen import cell, duration, size
+from fedq.cli.terminal.screen import cell, console, duration, size
 from tests.unit.cli.command import fedq
 
 
@@ -120,3 +121,11 @@ def test_sizes_are_told_in_binary_units(count: int, text: str) -> None:
 def test_names_from_outside_are_no_orders_to_a_terminal() -> None:
     assert cell("caf\u00e9").plain == "caf\u00e9"
     assert cell("\x1b[2Jgone\n").plain == "\\x1b[2Jgone\\n"
+    screen = console()
+    with screen.capture() as shown:
+        screen.print("queue \x1b]52;c;cm0gLXJmIC8K\x07 in vhost /", style="red")
+        screen.print(Text("! fragments of \x9b2J\rwait"))
+        screen.print("two\nlines")
+    assert shown.get() == (
+        "queue \\x1b]52;c;cm0gLXJmIC8K in vhost /\n! fragments of \\x9b2Jwait\ntwo\nlines\n"
+    )

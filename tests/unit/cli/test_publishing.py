@@ -15,7 +15,7 @@ from fedq.amqp.content import content_frames, encode_properties
 from fedq.cli.asking.amqp_client import Message
 from fedq.cli.asking.message_forms import given_properties, message_form
 from fedq.cli.messages.consume import given_arguments
-from fedq.cli.messages.output import Output, body_line
+from fedq.cli.messages.output import Output, body_line, terminal_line
 from fedq.cli.messages.sending import Tally
 from fedq.cli.messages.sources import Lines, Repeated
 from fedq.cli.terminal.failure import CommandError
@@ -121,6 +121,21 @@ def test_output_stops_before_it_is_too_much(capfdbinary: pytest.CaptureFixture[b
     ]
     output.flush()
     assert taken == [True, False]
+
+
+def test_a_terminal_obeys_nothing_of_a_body() -> None:
+    body = b"\x1b]0;mine\x07caf\xc3\xa9\r\n\xff\x9b2J"
+    line = terminal_line(Message(m.BasicDeliver(), {}, body, len(body)))
+    assert line.decode() == "\\x1b]0;mine\\x07caf\u00e9\\r\n\\xff\\x9b2J\n"
+
+
+def test_a_terminal_obeys_nothing_of_what_a_broker_says() -> None:
+    refusal = m.ChannelClose(404, "no queue \x1b[2J\x1b]52;c;eA==\x07", 60, 20)
+    with broker([said(CHANNEL, m.BasicQosOk()), said(CHANNEL, refusal)]) as (url, _):
+        done = fedq("consume", "q", "--url", url)
+    assert done.exit_code == 1
+    assert "no queue \\x1b[2J\\x1b]52;c;eA==\\x07" in done.sentence
+    assert "\x1b" not in done.err
 
 
 def test_a_form_says_how_long_a_body_is_that_was_cut() -> None:

@@ -192,6 +192,7 @@ def test_show_as_json_keeps_its_promised_shape() -> None:
                 "unacknowledged": 1,
                 "messages": 11,
                 "bytes": 1000,
+                "traffic": {"published": 0, "delivered": 0, "acknowledged": 0},
                 "readers": [],
                 "why": {
                     "cause": "declared",

@@ -115,6 +115,29 @@ def test_without_a_majority_after_it_nobody_is_to_be_stopped(
     assert reasons(servers, "n2") == []
 
 
+def test_workers_of_one_host_stop_together_and_are_judged_so() -> None:
+    cluster = a_cluster(["a", "a.2", "b", "b.2"])
+    for name in cluster:
+        set_member(cluster, name, speaks=MINE, peer_address=f"{name[0]}.example.com:7000")
+    change(cluster, version=NEWEST)
+    with served(cluster) as servers:
+        done = fedq("cluster", "upgrade-check", "--json", "--node", servers.address("a"))
+        # Three of four would be left if it stopped alone.
+        assert done.exit_code == 1
+        assert [each["reasons"] for each in done.value["members"]] == [
+            ["2 of 4 voters would be left, which is no majority: nobody would serve"]
+        ] * 4  # fmt: skip
+        for name in ("a.2", "b.2"):
+            set_member(cluster, name, role=MemberRole.OBSERVER)
+        set_member(cluster, "b", role=MemberRole.OBSERVER)
+        change(cluster, only_copies={NodeId("b.2"): 3})
+        done = fedq("cluster", "upgrade-check", "b", "--json", "--node", servers.address("a"))
+        assert done.value["members"][0]["reasons"] == [
+            "b.2, which stops with it, has the only copy that is in sync and up of 3 fragments: "
+            "wait until they are copied"
+        ]
+
+
 def test_others_have_to_answer_serve_and_have_room(
     cluster: dict[str, HandFilled], servers: Served
 ) -> None:

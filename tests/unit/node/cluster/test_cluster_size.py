@@ -6,6 +6,7 @@ from fedq.amqp.handshake import PROTOCOL_HEADER
 from fedq.amqp.methods import ConnectionClose, ConnectionOpenOk, QueueDeclare, QueueDeclareOk
 from fedq.core.ids import NodeId
 from fedq.node.views.overview import overview
+from fedq.node.views.overview_types import Readiness
 from fedq.wiring.cluster_map.operations import encode_command
 from fedq.wiring.cluster_map.operations_members import AdmitNode, ForgetNode
 from tests.unit.node.harness import Client, Cluster, Host
@@ -39,6 +40,9 @@ def test_clients_wait_until_the_last_member_has_come_up() -> None:
     client = waits(cluster)
     joins(cluster, "n2")
     assert client.heard() == []
+    # A load balancer would send it clients whom it refuses.
+    ready = overview(cluster.node("n1")).readiness
+    assert ready() is Readiness.CLOSED
     assert (
         "once 3 members have come up (cluster_size); 2 have: start the others"
         in troubles(cluster)[0]
@@ -46,6 +50,7 @@ def test_clients_wait_until_the_last_member_has_come_up() -> None:
     joins(cluster, "n3")
     cluster.wait_for(lambda: client.has(ConnectionOpenOk))
     assert troubles(cluster) == []
+    assert ready() is Readiness.READY
 
 
 def test_who_waits_for_long_hears_why() -> None:

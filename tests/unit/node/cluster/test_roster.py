@@ -1,5 +1,6 @@
 """Who is of the cluster, and who elects, as nodes take it from the map."""
 
+from dataclasses import replace
 from typing import ClassVar
 
 import pytest
@@ -315,6 +316,20 @@ def test_a_voter_is_not_replaced_by_an_observer_that_is_behind_with_the_log() ->
     assert cluster.node("n1").wanted_voters == (N1, N2, N3, N4, N5)
     cluster.client().ask(QueueDeclare("q"), QueueDeclareOk)
     cluster.wait_for(lambda: cluster.node("n1").wanted_voters == (N1, N2, N3, N4, N6), 10_000)
+
+
+def test_who_replaces_a_voter_is_of_a_host_where_nobody_votes() -> None:
+    cluster = replacing_after(5_000)
+    joins(cluster, "n7")
+    cluster.wait_for(lambda: cluster.node("n7").state.serving)
+    # As if n6 were a second node on the host of a voter.
+    for host in cluster.hosts.values():
+        assert host.node is not None
+        roster = host.node.state.map.roster
+        roster[N6] = replace(roster[N6], peer_address="n1:7001")
+    cluster.kill("n5")
+    cluster.wait_for(lambda: "n5" not in (cluster.node("n1").wanted_voters or ()), 20_000)
+    assert cluster.node("n1").wanted_voters == (N1, N2, N3, N4, NodeId("n7"))
 
 
 def test_with_a_patience_of_zero_nobody_is_replaced() -> None:

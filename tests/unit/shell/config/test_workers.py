@@ -71,6 +71,17 @@ def test_of_a_cluster_that_begins_together_further_workers_join_whoever_is_there
     assert second.peer_address == "127.0.0.1:7101"
 
 
+@pytest.mark.parametrize("place", ["per%41cent", "a#b", "what?", "so" * 60])
+def test_paths_that_do_for_no_socket_leave_workers_to_their_ports(
+    tmp_path: Path, place: str
+) -> None:
+    fine, _ = workers_of(parse({"node": "n1", "data": "data"}, base=Path("/fine")), 2, GIB)
+    assert fine.near[fine.peer_address] == Path("/fine/data/workers/sockets/1")
+    # gRPC takes them for URLs: with these it would dial, or listen, where nobody looks.
+    for each in workers(tmp_path / place, 2):
+        assert not each.near
+
+
 def test_where_the_first_is_to_join_the_others_ask_it_and_those(tmp_path: Path) -> None:
     first, second = workers(
         tmp_path, 2, peer={"port": 7001, "advertise": "127.0.0.1:9001"}, join=["127.0.0.1:8001"]

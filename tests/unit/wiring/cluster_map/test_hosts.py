@@ -1,5 +1,6 @@
 """Hosts with several nodes: copies and votes go to different hosts first (docs/adr/0098)."""
 
+from dataclasses import replace
 from random import Random
 
 import pytest
@@ -40,9 +41,8 @@ class Housed(Wired):
         return f"{host}.example.com:{number}"
 
     def come_up(self, node: str, incarnation: int = 1) -> None:
-        self.ok(
-            MemberUp(NodeId(node), Incarnation(incarnation), self.address(node), "clients:1", "")
-        )
+        up = MemberUp(NodeId(node), Incarnation(incarnation), self.address(node), "clients:1", "")
+        self.ok(replace(up, directory=f"disk of {node}"))
         self.ok(Speaks(NodeId(node), Incarnation(incarnation), 5, self._version))
 
     def join(self, *nodes: str) -> None:
@@ -122,6 +122,15 @@ def test_whatever_joins_in_whatever_order_one_host_of_three_may_be_lost(
     else:
         assert len(voting) == min(len(joining) + 1, VOTERS_MAX)
         assert {*voting} == hosts
+
+
+def test_of_several_voters_of_a_host_one_that_is_up_keeps_its_vote() -> None:
+    wired = Housed("b.1")
+    wired.join("a.1", "a.2", "a.3")
+    wired.ok(down("a.1"))
+    wired.join("c.1")
+    # One more that is down, of three, and nothing could be decided.
+    assert wired.voters() == ["a.2", "b.1", "c.1"]
 
 
 def test_an_operator_may_still_have_a_second_node_of_a_host_vote() -> None:
