@@ -43,19 +43,21 @@ def test_some_of_a_low_priority_far_apart_do_not_keep_others_in_memory() -> None
     assert fragment.take(NodeId("n1"), 1).messages == [high]
 
 
-def test_no_more_is_read_for_who_holds_messages_while_memory_is_full() -> None:
-    fragment = Fragment(
-        FragmentId(1), 1, durable=True, recording=True, policy=QueuePolicy(max_priority=5)
-    )
+def test_no_more_is_read_for_who_holds_much_while_memory_is_full() -> None:
+    policy = QueuePolicy(max_priority=5)
+    fragment = Fragment(FragmentId(1), 1, durable=True, recording=True, policy=policy)
     delayed = message_of((1, None, 1, 1_000_000), 0, 2)
-    plain = [message_of((12, None, n % 3, 0), n, 2) for n in range(1, 400)]
+    plain = [message_of((12, None, n % 3, 0), n, 2) for n in range(1, 8_000)]
     fragment.publish(ORIGIN, 1, [delayed, *plain])
-    taken = fragment.take(TAKER, 7)
+    some = fragment.take(TAKER, 7)
     stow(fragment, fragment.last, 0, 0, 1_000, 512)
     assert fragment.stowed_count
     # One by one between others, they are not worth a run each.
     assert fragment.in_flight is None
+    assert may_read(fragment, True), "whoever acknowledges in batches waits for more"
+    much = fragment.take(TAKER, 2_400)
+    assert len(much.messages) == 2_400
     assert may_read(fragment, False)
     assert not may_read(fragment, True)
-    fragment.settle(TAKER, taken.positions)
+    fragment.settle(TAKER, [*some.positions, *much.positions])
     assert may_read(fragment, True), "what is not due yet is nobody's"
