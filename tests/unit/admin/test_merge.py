@@ -4,6 +4,7 @@ from fedq.admin.merge import LocalAnswer, QueueMerger
 from fedq.core.ids import Epoch, FragmentId, NodeId, QueueKey
 from fedq.node.views.overview_types import FragmentOverview, QueueOverview
 from fedq.shell.pb import admin_pb2 as pb
+from fedq.wiring.cluster_map.policy_book import NO_STANDING
 from tests.unit.admin.served import a_cluster
 
 N1 = NodeId("n1")
@@ -19,6 +20,7 @@ def test_a_member_that_counts_no_messages_is_not_taken_for_one_that_counted_none
         merger = QueueMerger(
             a_cluster(["n1"])["n1"].members(), {N1: LocalAnswer({FragmentId(1): said})}
         )
-        queue = merger.merge(QueueOverview(KEY, True, False, "{}", 1, (fragment,)))
+        overview = QueueOverview(KEY, True, False, "{}", 1, (fragment,))
+        queue = merger.merge(overview, NO_STANDING)
         assert queue.ready == 7
         assert queue.fragments[0].HasField("traffic") == is_told
