@@ -35,15 +35,17 @@ COMPILED_SOURCES := fedq/compiled_modules.txt $(shell find fedq -name '*.py' -o 
 #: The lanes of `make test` in the order in which they start, three at a time: the longest first, and
 #: those of nodes as processes, which mostly wait, among those that compute. Each leaves a line for
 #: its end.
-LANES := integration unit celery pure surface installed guarding sim spark
+LANES := integration commands unit celery pure surface installed guarding sim spark
 #: What `make properties` tries: every module with properties, but for those of real nodes.
 WITH_PROPERTIES = $(shell grep -rlE '^from (hypothesis|tests.examples)' tests --include='test_*.py' | grep -vE 'integration|differential')
 #: Lanes have each other beside them: nothing that is waited for is late before three times its time.
 #: (In place of the shell, which would keep it from hearing that make is ended.)
 PYTEST = exec env FEDQ_TEST_PATIENCE=$${FEDQ_TEST_PATIENCE:-3} $(SETTING) $(BIN)/python -m pytest -q --lane $@
 NOTE := $(BIN)/python -m tests.lanes note
+#: What the lane of commands tries: half of the time that real nodes take.
+COMMANDS := test_cli_*.py test_http_*.py test_demo_*.py test_conformance_quick.py test_macro.py
 
-.PHONY: help setup check test unit pure properties spark integration surface celery guarding sweep installed differential sim crashes conformance attacks faults disks powercut fuzz bench load load-100k micro deploy cost coverage repeat demo demo-celery protos man format clean
+.PHONY: help setup check test unit pure properties spark integration commands surface celery guarding sweep installed differential sim crashes conformance attacks faults disks powercut fuzz bench load load-100k micro deploy cost coverage repeat demo demo-celery protos man format clean
 
 help: ## Show the targets.
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*##/\t/' | expand -t 14
@@ -105,7 +107,10 @@ properties: setup ## Every property with all its examples, from compiled modules
 
 integration: setup ## Real nodes as processes, stock clients; RabbitMQ beside it where it is.
 	$(PYTEST) -p no:cacheprovider -m 'not sweep' tests/integration \
-	    --ignore-glob='*test_celery*' --ignore-glob='*test_surface_*' $(ARGS)
+	    --ignore-glob='*test_celery*' --ignore-glob='*test_surface_*' $(COMMANDS:%=--ignore-glob='*/%') $(ARGS)
+
+commands: setup ## Commands, the HTTP API, the demo and tools, on real nodes, beside RabbitMQ where it is.
+	$(PYTEST) -p no:cacheprovider -m 'not sweep' $(COMMANDS:%=tests/integration/%) $(ARGS)
 
 surface: setup ## Each feature of AMQP 0-9-1 on real nodes: one, three, several fragments.
 	$(PYTEST) -p no:cacheprovider tests/integration/test_surface_*.py $(ARGS)
