@@ -27,7 +27,8 @@ def rows() -> Iterator[str]:
     for metric in table.METRICS:
         labels = ", ".join(table.LABELS.get(metric.of, ()))
         yield f"| `{metric.name}` | {metric.kind} | {labels} | {metric.help} |\n"
-    yield f"| `{table.TURNS}` | histogram | | {table.TURNS_HELP} |\n"
+    for timed in table.HISTOGRAMS:
+        yield f"| `{timed.name}` | {table.Kind.HISTOGRAM} | | {timed.help} |\n"
     for each in table.LABELLED:
         yield f"| `{each.name}` | gauge | always: {', '.join(each.labels)} | {each.help} |\n"
 

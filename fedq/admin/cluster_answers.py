@@ -25,8 +25,8 @@ from fedq.node.views.overview_types import (
     Overview,
     QueueOverview,
 )
+from fedq.shell.durations import Durations
 from fedq.shell.pb import admin_pb2 as pb
-from fedq.shell.turn_times import TurnTimes
 from fedq.wiring.cluster_map.policy_book import Standing
 
 DEFAULT_VHOST = "/"
@@ -38,7 +38,7 @@ class ClusterAnswers:
     __slots__ = ("_others", "_overview", "_process", "_turns")
 
     def __init__(
-        self, overview: Overview, others: OtherMembers, turns: TurnTimes, process: OwnProcess
+        self, overview: Overview, others: OtherMembers, turns: Durations, process: OwnProcess
     ) -> None:
         self._process = process
         self._overview = overview

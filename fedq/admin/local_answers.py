@@ -9,11 +9,11 @@ from fedq.admin.own_process import OwnProcess
 from fedq.admin.refusal import invalid
 from fedq.core.ids import QueueKey
 from fedq.node.views.overview_types import Overview
+from fedq.shell.durations import Durations
 from fedq.shell.pb import admin_pb2 as pb
-from fedq.shell.turn_times import TurnTimes
 
 
-def local_node(overview: Overview, turns: TurnTimes, process: OwnProcess) -> pb.LocalNodeReply:
+def local_node(overview: Overview, turns: Durations, process: OwnProcess) -> pb.LocalNodeReply:
     """The node's own figures."""
     return pb.LocalNodeReply(figures=messages.figures(overview.node(), turns, process))
 

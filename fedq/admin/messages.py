@@ -29,8 +29,8 @@ from fedq.node.views.overview_types import (
     TrafficOverview,
 )
 from fedq.node.views.storage_types import CopyOverview, CopyRole, FragmentCause, ShapeOverview
+from fedq.shell.durations import BOUNDS_US, Durations
 from fedq.shell.pb import admin_pb2 as pb
-from fedq.shell.turn_times import BOUNDS_US, TurnTimes
 
 _MEMBER_STATES = {
     MemberState.UP: pb.MEMBER_STATE_UP,
@@ -55,7 +55,7 @@ def text(value: str) -> str:
     return value.encode("utf-8", "backslashreplace").decode("utf-8")
 
 
-def figures(node: NodeOverview, turns: TurnTimes, process: OwnProcess) -> pb.NodeFigures:
+def figures(node: NodeOverview, turns: Durations, process: OwnProcess) -> pb.NodeFigures:
     """A node's own figures, and what its turns took."""
     if node.leader is None:
         role = pb.RAFT_ROLE_LOOKING

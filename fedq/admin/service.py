@@ -32,9 +32,9 @@ from fedq.admin.quarantine import AskQuarantine, QuarantineAnswers
 from fedq.admin.trace_answers import TraceAnswers
 from fedq.admin.trace_service import TraceService
 from fedq.node.views.overview_types import Overview
+from fedq.shell.durations import Durations
 from fedq.shell.pb import admin_pb2 as pb
 from fedq.shell.pb import admin_pb2_grpc
-from fedq.shell.turn_times import TurnTimes
 
 SERVICE_NAME: str = pb.DESCRIPTOR.services_by_name["Admin"].full_name
 #: What members ask each other, each about itself.
@@ -59,7 +59,7 @@ class AdminService(AccessService, PolicyService, TraceService):
 
     def __init__(
         self, overview: Overview, connect: Connect, access: AccessAnswers, ask: AskQuarantine,
-        ask_close: AskClose, turns: TurnTimes, process: OwnProcess,
+        ask_close: AskClose, turns: Durations, process: OwnProcess,
     ) -> None:  # fmt: skip
         """`ask`: has the node do something with what is in quarantine; `ask_close`: end clients."""
         super().__init__(access)

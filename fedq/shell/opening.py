@@ -15,6 +15,7 @@ from fedq.core.ids import NodeId
 from fedq.shell.config.values import NodeConfig
 from fedq.shell.disk.durable_files import disk_failure
 from fedq.shell.disk.journal_files import DirectoryInUse, JournalFiles
+from fedq.shell.durations import Durations
 from fedq.shell.identity import ForeignDirectory, Identity, IdentityFile
 from fedq.shell.joining import Joining
 from fedq.shell.peers.certificates import NodeCertificates
@@ -26,12 +27,13 @@ _MOVED_S: Final = 3.0
 
 
 def open_journal(
-    config: NodeConfig, on_synced: Callable[[int], None], on_failed: Callable[[str], None]
-) -> JournalFiles:
+    config: NodeConfig, on_synced: Callable[[int], None], on_failed: Callable[[str], None],
+    syncs: Durations,
+) -> JournalFiles:  # fmt: skip
     """The files of the journal, which nobody else has open; raises `ConfigError`."""
     directory = config.data / "journal"
     try:
-        return JournalFiles(directory, on_synced, on_failed, asyncio.get_running_loop())
+        return JournalFiles(directory, on_synced, on_failed, asyncio.get_running_loop(), syncs)
     except DirectoryInUse as error:
         raise config.error("data", str(error)) from error
     except OSError as error:

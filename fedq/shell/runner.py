@@ -35,6 +35,7 @@ from fedq.shell.disk.durable_files import disk_failure
 from fedq.shell.disk.journal_files import JournalFiles
 from fedq.shell.disk.quarantine import QuarantineStore
 from fedq.shell.disk.vouching import log_findings
+from fedq.shell.durations import NodeDurations
 from fedq.shell.host.process import SpareKeeper, clients_max
 from fedq.shell.host.resources import ResourceWatch, resident_bytes
 from fedq.shell.host.system_clock import monotonic_ms, wait_until
@@ -57,7 +58,6 @@ from fedq.shell.raft.log import RaftLog
 from fedq.shell.renewal import Renewable, RenewableListener, RenewableNode, Renewal
 from fedq.shell.services import GrpcServers, Service
 from fedq.shell.turn import Effects, Turn
-from fedq.shell.turn_times import TurnTimes
 from fedq.wiring.cluster_map.operations_members import AdmitNode
 
 #: Opens a channel to the gRPC services of another member, given its name and "host:port".
@@ -122,8 +122,7 @@ class NodeRunner:
         self._renewal: Renewal | None = None
         self._watch: ResourceWatch | None = None
         self._last_act = LastAct(config.node, config.data)
-        #: What the node's turns take.
-        self.turn_times = TurnTimes()
+        self.durations = NodeDurations()
         #: The memory of the process before it held anything.
         self._resident_before = 0
         #: Set once clients can connect.
@@ -208,7 +207,7 @@ class NodeRunner:
 
     async def _open_data(self) -> tuple[JournalFiles, Identity, Recovered]:
         config = self._config
-        journal = open_journal(config, self.on_synced, self.on_journal_failed)
+        journal = open_journal(config, self.on_synced, self.on_journal_failed, self.durations.syncs)
         try:
             file, identity = begin_start(config)
             self._identity_file = file
@@ -244,7 +243,7 @@ class NodeRunner:
             self._amqp_address, self._last_act,
         )  # fmt: skip
         node = Node(settings, recovered)
-        turn = Turn(node, self.turn_times, now_ms=monotonic_ms, on_fatal=self._on_fatal)
+        turn = Turn(node, self.durations, now_ms=monotonic_ms, on_fatal=self._on_fatal)
         proof = None if self._certificates is None else self._certificates.proof
         neighbours = self._neighbours
         desk = make_desk(config, identity, neighbours, node, turn, proof)

@@ -26,8 +26,8 @@ from fedq.node.risk import SetAside
 from fedq.proxy.links import LINGER_MS
 from fedq.shell.clients.paced_writes import PacedWrites, Writers
 from fedq.shell.clients.sending import ClientSocket
+from fedq.shell.durations import NodeDurations, monotonic_us
 from fedq.shell.log_lines.faults import FaultLog
-from fedq.shell.turn_times import TurnTimes, monotonic_us
 
 TICK_MS: Final = 50
 
@@ -89,13 +89,13 @@ class Turn:
     __slots__ = (
         "_began_us", "_draining", "_due", "_due_ms", "_end_due", "_failed", "_faults", "_lingering",
         "_loop", "_node", "_now_ms", "_now_us", "_on_fatal", "_open", "_outlets", "_paced_writes",
-        "_stopped", "_tick", "_times", "_valid_until_ms",
+        "_stopped", "_tick", "_tick_due_us", "_times", "_valid_until_ms",
     )  # fmt: skip
 
     def __init__(
         self,
         node: Driven,
-        times: TurnTimes,
+        times: NodeDurations,
         *,
         now_ms: Callable[[], int],
         on_fatal: Callable[[str], None],
@@ -103,8 +103,8 @@ class Turn:
     ) -> None:
         """`on_fatal` is told once, with the reason, when the node cannot go on.
 
-        `times` hears what each turn took, from its first input on until all is handed to the
-        outlets, by `now_us`: microseconds of any clock.
+        `times` hears what each turn took, and how late each tick came, by `now_us`: microseconds
+        of any clock.
         """
         self._node = node
         self._times = times
@@ -124,6 +124,7 @@ class Turn:
         self._valid_until_ms = 0
         self._faults = FaultLog()
         self._tick: asyncio.TimerHandle | None = None
+        self._tick_due_us = 0
         #: The turn for what waits for company is on its way.
         self._lingering: asyncio.TimerHandle | None = None
         #: The turn for what expires or is due is on its way, for then.
@@ -138,7 +139,8 @@ class Turn:
 
     def start(self) -> None:
         """Begins ticking."""
-        self._on_tick_due()
+        self._plan_tick()
+        self.input(self._node.on_tick)
 
     def stop(self) -> None:
         """Ends the turn at hand; no input reaches the node any more."""
@@ -217,7 +219,7 @@ class Turn:
             self._fail_on(error)
         finally:
             self._draining = False
-        self._times.note(self._now_us() - self._began_us)
+        self._times.turns.note(self._now_us() - self._began_us)
 
     def _fail_on(self, error: Exception) -> None:
         """Fails on an exception: nobody can tell what it left half done."""
@@ -351,8 +353,13 @@ class Turn:
             self._begin()
 
     def _on_tick_due(self) -> None:
-        self._tick = self._loop.call_later(TICK_MS / 1_000, self._on_tick_due)
+        self._times.late.note(max(0, self._now_us() - self._tick_due_us))
+        self._plan_tick()
         self.input(self._node.on_tick)
+
+    def _plan_tick(self) -> None:
+        self._tick = self._loop.call_later(TICK_MS / 1_000, self._on_tick_due)
+        self._tick_due_us = self._now_us() + TICK_MS * 1_000
 
 
 def _tell(out: NodeOut) -> None:

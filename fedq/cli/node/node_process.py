@@ -118,7 +118,7 @@ async def _start_http(
     ports = {f"amqp.listen[{index}]": port for index, port in enumerate(runner.bound_ports.amqp)}
     logins = partial(StreamLogins, StreamView(node))
     await http.start(
-        Sources(overview(node), MetricView(node), runner.turn_times),
+        Sources(overview(node), MetricView(node), runner.durations, lambda: runner.raft.standing),
         Served(config, overview(node), answers, logins, ports),
     )
 
@@ -173,7 +173,7 @@ def _admin_service(
 
     answers = AccessAnswers(AccessView(node), ask)
     service = AdminService(
-        overview(node), connect, answers, ask_quarantine, ask_close, runner.turn_times,
+        overview(node), connect, answers, ask_quarantine, ask_close, runner.durations.turns,
         OwnProcess(
             partial(_admin_address, config, runner), partial(_stop_asked, runner),
             is_worker=config.shares_ports,

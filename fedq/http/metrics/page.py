@@ -42,14 +42,14 @@ class _Found(Collector):
 
 def aggregated(samples: Samples) -> bytes:
     """The page of sums."""
-    families = [_turns(samples), *_labelled(samples)]
+    families = [*_histograms(samples), *_labelled(samples)]
     families += [_family(metric, [((), _sum(samples, metric))]) for metric in table.METRICS]
     return _text(families)
 
 
 def by_object(samples: Samples) -> Iterator[bytes]:
     """The page with a series for each object, in parts."""
-    families = [_turns(samples), *_labelled(samples)]
+    families = [*_histograms(samples), *_labelled(samples)]
     families += [
         _family(metric, [((), metric.read(samples))])
         for metric in table.METRICS
@@ -107,10 +107,11 @@ def _labelled(samples: Samples) -> list[Family]:
     return found
 
 
-def _turns(samples: Samples) -> Family:
-    family = HistogramMetricFamily(table.TURNS, table.TURNS_HELP)
-    family.add_metric([], list(samples.turns.buckets), samples.turns.total_s)
-    return family
+def _histograms(samples: Samples) -> Iterator[Family]:
+    for each in table.HISTOGRAMS:
+        family, found = HistogramMetricFamily(each.name, each.help), each.read(samples)
+        family.add_metric([], list(found.buckets), found.total_s)
+        yield family
 
 
 def _text(families: Iterable[Family]) -> bytes:

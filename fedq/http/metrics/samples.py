@@ -24,8 +24,9 @@ from fedq.node.views.overview_types import (
     NodeOverview,
     Overview,
 )
+from fedq.shell.durations import BOUNDS_US, Durations, NodeDurations
 from fedq.shell.host.resources import resident_bytes
-from fedq.shell.turn_times import BOUNDS_US, TurnTimes
+from fedq.shell.raft.status import RaftStanding
 
 Thing = TypeVar("Thing")
 Figures = TypeVar("Figures")
@@ -92,12 +93,20 @@ class Process(NamedTuple):
     cpu_s: float
 
 
-class Turns(NamedTuple):
-    """What the node's turns took: how many took no longer than each bound, in seconds."""
+class Histogram(NamedTuple):
+    """What something took: how many took no longer than each bound, in seconds."""
 
     buckets: tuple[tuple[str, int], ...]
     total_s: float
     longest_s: float
+
+
+class Measured(NamedTuple):
+    """What is measured of the node, as `NodeDurations` has it."""
+
+    turns: Histogram
+    late: Histogram
+    syncs: Histogram
 
 
 @dataclass(slots=True)
@@ -105,7 +114,8 @@ class Samples:
     """One scrape."""
 
     node: NodeOverview
-    turns: Turns
+    took: Measured
+    raft: RaftStanding
     process: Process
     members_up: int
     members: int
@@ -134,19 +144,20 @@ class Sources(NamedTuple):
 
     overview: Overview
     metrics: MetricOverview
-    turns: TurnTimes
+    durations: NodeDurations
+    raft: Callable[[], RaftStanding]
 
 
 async def scrape(loop: NodeLoop, sources: Sources, *, by_object: bool) -> Samples:
     """Looks at everything once; `by_object`: keeps what each queue and client has."""
     overview, metrics = sources.overview, sources.metrics
-    node, members, backups, counts, total_us, longest_us = await loop.look(
+    node, members, backups, took, raft = await loop.look(
         lambda: (
-            overview.node(), metrics.members_up(), metrics.backups(), list(sources.turns.counts),
-            sources.turns.total_us, sources.turns.longest_us,
+            overview.node(), metrics.members_up(), metrics.backups(), _measured(sources.durations),
+            sources.raft(),
         )
     )  # fmt: skip
-    found = Samples(node, _turns(counts, total_us, longest_us), _process(), *members, backups)
+    found = Samples(node, took, raft, _process(), *members, backups)
     for each in await _all(loop, metrics.fragments, metrics.fragment_figures):
         _add(found, each, by_object=by_object)
     for each in await _all(loop, metrics.private_queues, metrics.private_figures):
@@ -215,13 +226,17 @@ def _keep(found: Samples, kept: list[Thing], more: list[Thing]) -> None:
     found.clients_left_out += max(0, len(more) - room)
 
 
-def _turns(counts: Sequence[int], total_us: int, longest_us: int) -> Turns:
+def _measured(durations: NodeDurations) -> Measured:
+    return Measured(*map(_histogram, (durations.turns, durations.late, durations.syncs)))
+
+
+def _histogram(durations: Durations) -> Histogram:
     buckets, so_far = [], 0
-    for bound_us, count in zip(BOUNDS_US, counts, strict=False):
+    for bound_us, count in zip(BOUNDS_US, durations.counts, strict=False):
         so_far += count
         buckets.append((f"{bound_us / 1e6:g}", so_far))
-    buckets.append(("+Inf", sum(counts)))
-    return Turns(tuple(buckets), total_us / 1e6, longest_us / 1e6)
+    buckets.append(("+Inf", sum(durations.counts)))
+    return Histogram(tuple(buckets), durations.total_us / 1e6, durations.longest_us / 1e6)
 
 
 def _process() -> Process:

@@ -10,7 +10,7 @@ from enum import StrEnum
 from typing import Any, Final, NamedTuple
 
 from fedq.admin.messages import text
-from fedq.http.metrics.samples import ChannelSums, QueueSums, Samples
+from fedq.http.metrics.samples import ChannelSums, Histogram, QueueSums, Samples
 from fedq.node.views.overview_types import ChannelOverview, ConnectionOverview
 
 
@@ -40,6 +40,14 @@ class Metric(NamedTuple):
     read: Callable[[Any], float | None]
     kind: Kind = Kind.GAUGE
     of: Of = Of.NODE
+
+
+class Timed(NamedTuple):
+    """A histogram of the node: what something took, in seconds."""
+
+    name: str
+    help: str
+    read: Callable[[Samples], Histogram]
 
 
 class Labelled(NamedTuple):
@@ -224,6 +232,15 @@ FEDQ: Final[tuple[Metric, ...]] = (
         "fedq_leader", "1: this node leads the Raft log",
         lambda s: s.node.leader == s.node.node,
     ),
+    _node("fedq_raft_term", "Term of the Raft log", lambda s: s.raft.term),
+    _node(
+        "fedq_raft_committed_index", "Its newest entry that is known to be committed",
+        lambda s: s.raft.committed,
+    ),
+    _node(
+        "fedq_raft_applied_index", "Its newest entry that is in the cluster map here",
+        lambda s: s.raft.applied,
+    ),
     _count("fedq_map_version_total", "Changes of the cluster map", lambda s: s.node.map_version),
     _node("fedq_members", "Members of the cluster", lambda s: s.members),
     _node("fedq_members_up", "Those that are up", lambda s: s.members_up),
@@ -233,7 +250,7 @@ FEDQ: Final[tuple[Metric, ...]] = (
     ),
     _node(
         "fedq_turn_longest_seconds", "The longest turn since the start: so long nobody was served",
-        lambda s: s.turns.longest_s,
+        lambda s: s.took.turns.longest_s,
     ),
     _count("fedq_cpu_seconds_total", "Processor time of the process", lambda s: s.process.cpu_s),
     _node(
@@ -310,9 +327,20 @@ LABELLED: Final[tuple[Labelled, ...]] = (
     ),
 )  # fmt: skip
 
-#: The one histogram.
-TURNS: Final = "fedq_turn_seconds"
-TURNS_HELP: Final = "How long turns took: while one is under way nobody else is served"
+HISTOGRAMS: Final[tuple[Timed, ...]] = (
+    Timed(
+        "fedq_turn_seconds", "How long turns took: while one is under way nobody else is served",
+        lambda s: s.took.turns,
+    ),
+    Timed(
+        "fedq_loop_lag_seconds", "How much later than planned ticks came: the event loop was busy",
+        lambda s: s.took.late,
+    ),
+    Timed(
+        "fedq_journal_sync_seconds", "What was written to the journal, until it was on disk",
+        lambda s: s.took.syncs,
+    ),
+)  # fmt: skip
 
 
 def _waits(samples: Samples) -> list[tuple[tuple[str, ...], float]]:

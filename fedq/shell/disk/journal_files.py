@@ -28,6 +28,7 @@ import os
 import re
 import threading
 import time
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
@@ -53,11 +54,15 @@ from fedq.shell.disk.durable_files import (
 )
 from fedq.shell.disk.group_commit import GroupCommit, sync_file
 from fedq.shell.disk.vouching import COUNTER_NAME, Vouch, vouch_for, write_vouch
+from fedq.shell.durations import Durations, monotonic_us
 
 logger = logging.getLogger("fedq.node")
 
 #: What may wait for the writer thread. A disk that far behind is as good as lost.
 BACKLOG_BYTES_MAX: Final = limits.NODE_MEMORY_BYTES_MAX // 4
+
+#: So many hand-overs are measured at a time; a disk that stands still makes no list of them all.
+_MEASURED_MAX: Final = 4_096
 
 _SEGMENT_NAME = re.compile(r"(\d{12})\.journal")
 _INDEX_NAME = re.compile(r"(\d{12})\.places")
@@ -81,17 +86,22 @@ class JournalFiles:
         on_synced: Callable[[int], None],
         on_failed: Callable[[str], None],
         loop: asyncio.AbstractEventLoop,
+        syncs: Durations | None = None,
     ) -> None:
         """Makes the directory if need be and locks it; raises `DirectoryInUse`, `OSError`.
 
-        Call `recover` before the first `append`, and `close` in any case.
+        `syncs` hears how long what was appended took to be on disk. Call `recover` before the
+        first `append`, and `close` in any case.
         """
         self._directory = Path(directory)
         self._on_synced = on_synced
         self._on_failed = on_failed
         self._loop = loop
+        self._syncs = Durations() if syncs is None else syncs
         #: The number of the last chunk handed over.
         self._last_number = 0
+        #: Of each hand-over that is not on disk yet: its last number, and when it was.
+        self._handed: deque[tuple[int, int]] = deque()
         make_directory(self._directory)
         #: What this journal vouches for; set by `recover`.
         self.vouch = Vouch()
@@ -188,6 +198,8 @@ class JournalFiles:
             if chunk.full is not None:
                 self._full[chunk.full.number] = chunk.full
             self._commits.push(chunk.number, chunk.segment, chunk.data, chunk.sync)
+        if len(self._handed) < _MEASURED_MAX and chunks[-1].sync:
+            self._handed.append((self._last_number, monotonic_us()))
 
     def _on_called(self) -> None:
         """Takes the writer's call: something is synced."""
@@ -198,7 +210,14 @@ class JournalFiles:
         synced = self._commits.synced()
         if synced > self._reported and not self._failed:
             self._reported = synced
+            self._measure(synced)
             self._on_synced(synced)
+
+    def _measure(self, synced: int) -> None:
+        """Notes how long each of the hand-overs took that are on disk now."""
+        now_us, handed = monotonic_us(), self._handed
+        while handed and handed[0][0] <= synced:
+            self._syncs.note(now_us - handed.popleft()[1])
 
     def drop(self, segments: Sequence[int]) -> None:
         """Deletes segments, oldest first; returns at once. Ignored after a failure."""

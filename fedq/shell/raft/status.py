@@ -5,12 +5,22 @@ there. Outputs: plain values, zeros before the start.
 """
 
 import asyncio
+from typing import NamedTuple
 
 from fedq.core.ids import NodeId
 from fedq.shell.raft.electorate import Memory
 from fedq.shell.raft.hooks import Voter
 from fedq.shell.raft.journal import RaftStorageError
 from fedq.shell.raft.storage import RaftStorage
+
+
+class RaftStanding(NamedTuple):
+    """How far a node's Raft log has come: zeros before the start."""
+
+    term: int
+    #: The numbers of the newest entry known to be committed, and of the newest one applied here.
+    committed: int
+    applied: int
 
 
 class RaftStatus:
@@ -42,6 +52,11 @@ class RaftStatus:
     def mark(self) -> Memory:
         """How far the files have come: what is applied is never taken back."""
         return Memory(self.term, self.applied_index, is_used=True)
+
+    @property
+    def standing(self) -> RaftStanding:
+        """The term, and how far the log has come."""
+        return RaftStanding(self.term, self.committed_index, self.applied_index)
 
     @property
     def is_leader(self) -> bool:

@@ -14,6 +14,7 @@ import pytest
 
 from fedq.journal.segments import Chunk
 from fedq.shell.disk.journal_files import JournalFiles, SegmentFiles
+from fedq.shell.durations import Durations
 from tests.integration.full_disk import fill, small_disk
 from tests.integration.waiting import patient, until
 from tests.sim.disk import Disk, DiskOptions
@@ -49,7 +50,10 @@ class RealBench:
         self.failed: list[str] = []
         self.directory = directory
         self.loop = asyncio.new_event_loop()
-        self.files = JournalFiles(directory, self._on_synced, self._on_failed, self.loop)
+        self.syncs = Durations()
+        self.files = JournalFiles(
+            directory, self._on_synced, self._on_failed, self.loop, self.syncs
+        )
         self._reported = asyncio.Event()
         self._limits = resource.getrlimit(resource.RLIMIT_FSIZE)
 
@@ -207,3 +211,14 @@ def test_a_failure_is_told_once_and_is_final(bench: Bench) -> None:
     assert len(bench.failed) == 1
     assert bench.synced == [1], "nothing is reported as safe after a failure"
     assert content[1].startswith(b"abc"), "what was reported is kept"
+
+
+def test_what_is_synced_is_measured_once_for_each_hand_over(tmp_path: Path) -> None:
+    bench = RealBench(tmp_path)
+    bench.append(Chunk(1, 1, b"a", sync=False), Chunk(2, 1, b"b", sync=True))
+    bench.append(Chunk(3, 1, b"c", sync=True))
+    bench.append(Chunk(4, 1, b"d", sync=False))
+    bench.wait(lambda: max(bench.synced, default=0) >= 3)
+    assert sum(bench.syncs.counts) == 2
+    bench.close()
+    bench.loop.close()

@@ -52,7 +52,7 @@ from fedq.node.views.overview_types import (
     SubscriberOverview,
 )
 from fedq.node.views.storage_types import CopyOverview
-from fedq.shell.turn_times import TurnTimes
+from fedq.shell.durations import Durations
 from fedq.wiring.cluster_map.map import ClusterMap
 from fedq.wiring.cluster_map.operations import Operation, encode_command
 from fedq.wiring.cluster_map.operations_policies import Policy
@@ -421,7 +421,7 @@ class Served:
     def __init__(self, cluster: dict[str, HandFilled]) -> None:
         self.cluster = cluster
         self.shared = SharedMap()
-        self.turns = TurnTimes()
+        self.turns = Durations()
         self.ports: dict[str, int] = {}
         #: Members without an admin port, and those that were asked to stop.
         self.without_admin: list[str] = []

@@ -12,8 +12,8 @@ from fedq.admin.service import AdminService
 from fedq.core.ids import NodeId
 from fedq.shell.config.certificates import CertificateError, check_node_certificate
 from fedq.shell.config.values import CertificateFiles
+from fedq.shell.durations import Durations
 from fedq.shell.peers.channel import open_channel, server_credentials
-from fedq.shell.turn_times import TurnTimes
 from tests.unit.admin.served import LoopThread, SharedMap, a_cluster
 from tests.unit.cli.command import fedq
 
@@ -98,7 +98,7 @@ def test_asking_a_node_that_demands_certificates(files: CertificateFiles, tmp_pa
         access = AccessAnswers(shared, shared.ask)
         service = AdminService(
             overview, lambda _, address: open_channel(address, files), access, lambda *_: None,
-            overview.close, TurnTimes(), OwnProcess(lambda: "", lambda: None),
+            overview.close, Durations(), OwnProcess(lambda: "", lambda: None),
         )  # fmt: skip
         server = grpc.aio.server()
         service.add_to(server)

@@ -17,7 +17,8 @@ from fedq.http.serving.exchange import Request
 from fedq.node.views.alarm_view import AlarmOverview, WaitOverview
 from fedq.node.views.metric_view import QueueFigures
 from fedq.node.views.overview_types import Readiness
-from fedq.shell.turn_times import TurnTimes
+from fedq.shell.durations import NodeDurations
+from fedq.shell.raft.status import RaftStanding
 from tests.unit.admin.served import HandFilled, a_channel, a_cluster, a_connection
 from tests.unit.http.test_exchange import a_request
 
@@ -74,15 +75,22 @@ def some() -> tuple[HandFilled, Figures]:
     return node, found
 
 
+def standing() -> RaftStanding:
+    """How far the Raft log has come."""
+    return RaftStanding(3, 20, 19)
+
+
 def scraped(node: HandFilled, found: Figures, *, by_object: bool) -> Samples:
     """One scrape."""
-    turns = TurnTimes()
+    durations = NodeDurations()
     for took_us in (500, 1_500, 2_000_000):
-        turns.note(took_us)
+        durations.turns.note(took_us)
+    durations.late.note(30_000)
+    durations.syncs.note(4_000)
 
     async def look() -> Samples:
         loop = NodeLoop(asyncio.get_running_loop())
-        return await scrape(loop, Sources(node, found, turns), by_object=by_object)
+        return await scrape(loop, Sources(node, found, durations, standing), by_object=by_object)
 
     return asyncio.run(look())
 
@@ -107,6 +115,15 @@ def test_sums_are_over_all_fragments_and_a_queue_counts_once() -> None:
         "fedq_leader": 1, "fedq_lease_held": 1, "fedq_turn_longest_seconds": 2.0,
     }  # fmt: skip
     assert {name: found[name, ()] for name in wanted} == wanted
+
+
+def test_raft_s_standing_and_what_late_ticks_and_syncs_took_are_there() -> None:
+    found = read(page.aggregated(scraped(*some(), by_object=False)))
+    raft = [found[f"fedq_raft_{name}", ()] for name in ("term", "committed_index", "applied_index")]
+    assert raft == [3, 20, 19]
+    assert found["fedq_loop_lag_seconds_bucket", (("le", "0.05"),)] == 1
+    assert found["fedq_loop_lag_seconds_bucket", (("le", "0.02"),)] == 0
+    assert found["fedq_journal_sync_seconds_sum", ()] == 0.004
 
 
 def test_turns_are_a_histogram() -> None:
@@ -183,7 +200,7 @@ def test_many_who_ask_cost_one_scrape() -> None:
 
     async def ask() -> None:
         application = MetricsApplication(
-            NodeLoop(asyncio.get_running_loop()), Sources(node, found, TurnTimes())
+            NodeLoop(asyncio.get_running_loop()), Sources(node, found, NodeDurations(), standing)
         )
         pages = [application(a_get(b"/metrics")) for _ in range(20)]
         answers = await asyncio.gather(*pages)
@@ -206,7 +223,7 @@ def test_a_page_by_object_is_written_once_for_all(monkeypatch: pytest.MonkeyPatc
 
     async def ask() -> None:
         application = MetricsApplication(
-            NodeLoop(asyncio.get_running_loop()), Sources(*some(), TurnTimes())
+            NodeLoop(asyncio.get_running_loop()), Sources(*some(), NodeDurations(), standing)
         )
         answers = await asyncio.gather(
             *[application(a_get(b"/metrics/per-object")) for _ in range(20)]
@@ -235,7 +252,7 @@ def test_a_page_by_object_is_written_once_for_all(monkeypatch: pytest.MonkeyPatc
 )
 def test_there_is_nothing_else(path: bytes, method: str, status: int) -> None:
     async def ask() -> None:
-        sources = Sources(*some(), TurnTimes())
+        sources = Sources(*some(), NodeDurations(), standing)
         application = MetricsApplication(NodeLoop(asyncio.get_running_loop()), sources)
         with pytest.raises(HttpRefusal) as refused:
             await application(a_get(path, method))
@@ -249,7 +266,8 @@ def probed(node: HandFilled, path: bytes) -> tuple[int, str]:
 
     async def ask() -> tuple[int, str]:
         application = MetricsApplication(
-            NodeLoop(asyncio.get_running_loop()), Sources(node, Figures(), TurnTimes())
+            NodeLoop(asyncio.get_running_loop()),
+            Sources(node, Figures(), NodeDurations(), standing),
         )
         try:
             answer = await application(a_get(path))

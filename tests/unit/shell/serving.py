@@ -12,8 +12,8 @@ from fedq.core.ids import ConnectionId, NodeId
 from fedq.shell.clients import listeners
 from fedq.shell.clients.amqp_server import AmqpServer
 from fedq.shell.config.values import Listener, NodeConfig
+from fedq.shell.durations import NodeDurations
 from fedq.shell.turn import Turn
-from fedq.shell.turn_times import TurnTimes
 from tests.unit.shell.fakes import FakeNode, Recorder, until
 
 HOST = "127.0.0.1"
@@ -41,7 +41,7 @@ class Served:
         self, connections_max: int = 100, in_turns: bool = False, lobby_max: int = 100
     ) -> None:
         self.node = FakeNode()
-        self.turn = Turn(self.node, TurnTimes(), now_ms=lambda: 0, on_fatal=pytest.fail)
+        self.turn = Turn(self.node, NodeDurations(), now_ms=lambda: 0, on_fatal=pytest.fail)
         self.server = AmqpServer(
             self.node,
             self.turn.input if in_turns else feed,

@@ -14,10 +14,10 @@ from fedq.core.ids import ConnectionId, FragmentId, NodeId
 from fedq.core.suspects import Stopped, Suspect, digest_of
 from fedq.shell.disk import stopped
 from fedq.shell.disk.stopped import FILE, HANDLED, StoppedFile
+from fedq.shell.durations import NodeDurations
 from fedq.shell.last_act import LastAct, farewell
 from fedq.shell.peers.codec import decode_frame, encode_frame
 from fedq.shell.turn import Turn
-from fedq.shell.turn_times import TurnTimes
 from tests.unit.shell.fakes import FakeNode, Recorder, run
 
 SUSPECT = Suspect(FragmentId(7), 9, 6, digest_of(b"poison"), True)
@@ -93,7 +93,7 @@ def test_the_last_frame_says_what_is_suspected() -> None:
 def _turn(node: FakeNode, recorder: Recorder) -> Turn:
     return Turn(
         node,
-        TurnTimes(),
+        NodeDurations(),
         now_ms=lambda: 1_000,
         on_fatal=lambda _: recorder.calls.append(("fatal",)),
     )
@@ -104,7 +104,7 @@ def test_an_exception_tells_what_the_node_was_at_before_it_is_cut_off() -> None:
         node, recorder = FakeNode(), Recorder()
         turn = Turn(
             node,
-            TurnTimes(),
+            NodeDurations(),
             now_ms=lambda: 1_000,
             on_fatal=lambda _: recorder.calls.append(("fatal",)),
         )
@@ -130,7 +130,7 @@ def test_a_node_that_cannot_say_what_it_was_at_stops_all_the_same(
         node, recorder = FakeNode(), Recorder()
         turn = Turn(
             node,
-            TurnTimes(),
+            NodeDurations(),
             now_ms=lambda: 1_000,
             on_fatal=lambda _: recorder.calls.append(("fatal",)),
         )

@@ -12,9 +12,9 @@ from fedq.core.ids import ConnectionId, Incarnation, MapVersion, NodeId
 from fedq.core.peer_messages import PeerFrame
 from fedq.journal.segments import Chunk
 from fedq.shell.clients.sending import ClientSocket
+from fedq.shell.durations import NodeDurations
 from fedq.shell.map_machine import MapMachine
 from fedq.shell.turn import Turn
-from fedq.shell.turn_times import TurnTimes
 from fedq.wiring.cluster_map.map import ClusterMap
 from tests.unit.shell.fakes import FakeNode, Recorder, run, until
 
@@ -32,7 +32,7 @@ class Driven:
         clock = count(1_000)
         self.turn = Turn(
             self.node,
-            TurnTimes(),
+            NodeDurations(),
             now_ms=lambda: next(clock),
             on_fatal=lambda why: self.reasons.append(why),
         )
@@ -415,7 +415,7 @@ class Clock:
 
 def _driven_by(clock: Clock) -> Driven:
     driven = Driven()
-    driven.turn = Turn(driven.node, TurnTimes(), now_ms=clock, on_fatal=driven.reasons.append)
+    driven.turn = Turn(driven.node, NodeDurations(), now_ms=clock, on_fatal=driven.reasons.append)
     driven.turn.connect(driven.recorder.outlets())
     return driven
 
