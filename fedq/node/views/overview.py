@@ -9,6 +9,7 @@ from fedq.fragments.fragment import Fragment
 from fedq.fragments.streams.log import places_of
 from fedq.journal.debt import dead_bytes
 from fedq.node.clients.drained import sends_away
+from fedq.node.clients.fencing import NOT_JOINED
 from fedq.node.clients.memory import held_bytes
 from fedq.node.node import Node
 from fedq.node.records.state import NodeState
@@ -82,6 +83,7 @@ class NodeView:
             scrub=self.scrub(),
             alarms=alarms_of(state),
             counts=state.counts.copy(),
+            closed="" if state.joined else state.closed or NOT_JOINED,
         )
 
     def readiness(self) -> Readiness:

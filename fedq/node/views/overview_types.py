@@ -108,6 +108,8 @@ class NodeOverview:
     scrub: ScrubOverview = ScrubOverview()
     alarms: AlarmOverview = NO_ALARM
     counts: MessageCounts = field(default_factory=MessageCounts)
+    #: Why it lets no clients in, with or without a lease: a sentence; "": it does.
+    closed: str = ""
 
 
 @dataclass(frozen=True, slots=True)
