@@ -8,7 +8,7 @@ from fedq.core.ids import FragmentId, Incarnation, NodeId, QueueKey
 from fedq.fragments.fragment import Fragment
 from fedq.fragments.streams.log import places_of
 from fedq.journal.debt import dead_bytes
-from fedq.node.clients.drained import sends_away
+from fedq.node.clients.elsewhere import has_room, sends_away
 from fedq.node.clients.fencing import NOT_JOINED
 from fedq.node.clients.memory import held_bytes
 from fedq.node.node import Node
@@ -95,7 +95,9 @@ class NodeView:
             return Readiness.FENCED
         if not state.joined:
             return Readiness.CLOSED
-        return Readiness.DRAINED if sends_away(state) else Readiness.READY
+        if sends_away(state):
+            return Readiness.DRAINED
+        return Readiness.READY if has_room(state) else Readiness.FULL
 
     def scrub(self) -> ScrubOverview:
         """What reading the journal again has come to."""

@@ -50,6 +50,7 @@ class Readiness(Enum):
     FENCED = "waits for contact with a majority of the nodes"
     CLOSED = "lets no clients in yet: it has not joined, or the cluster is new and not complete"
     DRAINED = "is drained: others take its clients"
+    FULL = "takes no further clients: it is low on memory, or has as many as it may"
     STOPPING = "stops"
 
 
