@@ -53,7 +53,8 @@ def draw_changes(plan: Plan, lite: bool) -> Plan:
     kind = dice.choice(("moves", "joins", "both"))
     changed = plan
     if kind != "joins" and plan.nodes > 1:
-        changed = with_moves(changed)
+        # Lengths and orders of queues with policies are judged in one place.
+        changed = replace(with_moves(changed), shapes=plan.policies is None and chance(dice, 0.5))
     # Directories of before, and who elects, are tried apart.
     if kind != "moves" and not (plan.faults.restore or plan.faults.rot):
         changed = with_joins(changed, lite)

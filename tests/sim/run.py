@@ -116,7 +116,7 @@ class Run:
             self.party.book.registry.small_turns = plan.work_per_turn < limits.WORK_PER_TURN
         self.operator = Operator(*common) if traced else None
         every_us = plan.moves_every_us
-        self.mover = Mover(*common, every_us) if every_us else None
+        self.mover = Mover(*common, every_us, plan.shapes) if every_us else None
         self.ledger.moves = every_us > 0
         self.joiner = Joiner(self.cluster, self.faults, self.is_whole) if plan.joins else None
         self.stream: StreamParty | None = None

@@ -1,4 +1,4 @@
-"""Where clients should go that a node does not take: to members that take some (docs/adr/0102, 0109).
+"""Where clients should go that a node does not take: to members that take some (ADR 0102, 0109).
 
 Inputs: the map, the heartbeats of other nodes, how many clients there are. Outputs: why this node
 takes no new client, in a sentence with the addresses of those that do.

@@ -39,7 +39,8 @@ from fedq.node.views.overview_types import (
 from fedq.node.views.shape import cause_of
 from fedq.node.views.storage_types import CopyOverview
 from fedq.wiring.cluster_map.policy_book import NO_STANDING, Standing
-from fedq.wiring.cluster_map.records import FragmentInfo, Queue
+from fedq.wiring.cluster_map.records import FragmentInfo
+from fedq.wiring.cluster_map.state import MapState
 
 
 class NodeView:
@@ -149,9 +150,7 @@ class NodeView:
             auto_delete=queue.auto_delete,
             arguments=queue.arguments,
             replicas=queue.replicas,
-            fragments=tuple(
-                [_fragment_overview(queue, info, known.moves.get(info.id)) for info in infos]
-            ),
+            fragments=tuple([_fragment_overview(known, info) for info in infos]),
         )
 
     def standings(self, keys: Sequence[QueueKey]) -> Sequence[Standing]:
@@ -255,12 +254,10 @@ def overview(node: Node) -> NodeView:
     return NodeView(node)
 
 
-def _fragment_overview(
-    queue: Queue, info: FragmentInfo, moves_to: NodeId | None
-) -> FragmentOverview:
+def _fragment_overview(known: MapState, info: FragmentInfo) -> FragmentOverview:
     return FragmentOverview(
         info.id, info.primary, info.backups, tuple(info.in_sync), info.epoch, info.reign,
-        cause_of(queue, info), moves_to,
+        cause_of(known, info), known.moves.get(info.id),
     )  # fmt: skip
 
 

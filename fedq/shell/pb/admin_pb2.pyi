@@ -386,6 +386,22 @@ class MoveFragmentReply(_message.Message):
     fragment: int
     def __init__(self, changed: _Optional[bool] = ..., fragment: _Optional[int] = ...) -> None: ...
 
+class ShapeQueueRequest(_message.Message):
+    __slots__ = ("queue", "fragments")
+    QUEUE_FIELD_NUMBER: _ClassVar[int]
+    FRAGMENTS_FIELD_NUMBER: _ClassVar[int]
+    queue: QueueName
+    fragments: int
+    def __init__(self, queue: _Optional[_Union[QueueName, _Mapping]] = ..., fragments: _Optional[int] = ...) -> None: ...
+
+class ShapeQueueReply(_message.Message):
+    __slots__ = ("changed", "fragments")
+    CHANGED_FIELD_NUMBER: _ClassVar[int]
+    FRAGMENTS_FIELD_NUMBER: _ClassVar[int]
+    changed: bool
+    fragments: int
+    def __init__(self, changed: _Optional[bool] = ..., fragments: _Optional[int] = ...) -> None: ...
+
 class RebalanceRequest(_message.Message):
     __slots__ = ("dry_run",)
     DRY_RUN_FIELD_NUMBER: _ClassVar[int]
