@@ -95,6 +95,7 @@ def figures(node: NodeOverview, turns: Durations, process: OwnProcess) -> pb.Nod
             longest_us=turns.longest_us,
         ),
         traffic=_client_traffic(node.counts),
+        closed=node.closed,
     )
 
 

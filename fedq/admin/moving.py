@@ -1,6 +1,6 @@
-"""Members that are drained or taken out, planned moves, and plans that even out who leads what.
+"""Members that are drained or taken out, planned moves, plans that even out who leads what, shapes.
 
-See docs/adr/0082 and 0085.
+See docs/adr/0082, 0085 and 0086.
 
 Inputs: this node's overview, what members say of themselves, a way to have the cluster map changed,
 requests. Outputs: replies, or AdminError. A wish is answered when it is noted; how far it has come
@@ -17,6 +17,7 @@ from fedq.admin.cluster_answers import DEFAULT_VHOST, ClusterAnswers
 from fedq.admin.messages import text
 from fedq.admin.refusal import AdminError, invalid, not_found
 from fedq.core.ids import FragmentId, NodeId, QueueKey
+from fedq.core.limits import FRAGMENTS_PER_QUEUE_MAX
 from fedq.node.views.overview_types import (
     FragmentOverview,
     MemberState,
@@ -25,6 +26,7 @@ from fedq.node.views.overview_types import (
 )
 from fedq.shell.pb import admin_pb2 as pb
 from fedq.wiring.cluster_map.operations import Operation
+from fedq.wiring.cluster_map.operations_copies import ShapeQueue
 from fedq.wiring.cluster_map.operations_members import ForgetNode
 from fedq.wiring.cluster_map.operations_moves import DrainNode, MoveFragment, UndrainNode
 
@@ -88,6 +90,17 @@ class Moving:
         changed = await self._wish(operation, timeout_s / 2)
         return pb.MoveFragmentReply(changed=changed, fragment=fragment.fragment)
 
+    async def shape(self, request: pb.ShapeQueueRequest, timeout_s: float) -> pb.ShapeQueueReply:
+        """Sets in how many fragments a queue is to be."""
+        key, most = self._queue(request.queue).key, FRAGMENTS_PER_QUEUE_MAX
+        if request.fragments > most:
+            raise invalid(f"a queue has {most} fragments at most, not {request.fragments}")
+        operation = ShapeQueue(key.vhost, key.name, request.fragments)
+        changed = await self._wish(operation, timeout_s)
+        there = self._overview.queue(key)
+        count = 0 if there is None else len(there.fragments)
+        return pb.ShapeQueueReply(changed=changed, fragments=count)
+
     async def rebalance(self, request: pb.RebalanceRequest, timeout_s: float) -> pb.RebalanceReply:
         """Plans moves by which members lead about as many fragments each, and wishes them."""
         queues: list[QueueOverview] = []
@@ -131,23 +144,30 @@ class Moving:
                 raise
             raise AdminError(grpc.StatusCode.FAILED_PRECONDITION, refusal.text) from refusal
 
-    def _fragment(self, request: pb.MoveFragmentRequest) -> FragmentOverview:
-        if not request.queue.name:
+    def _queue(self, name: pb.QueueName) -> QueueOverview:
+        """The shared queue of this name."""
+        if not name.name:
             raise invalid("the queue's name is empty; give the name of a shared queue")
-        key = QueueKey(request.queue.vhost or DEFAULT_VHOST, request.queue.name)
+        key = QueueKey(name.vhost or DEFAULT_VHOST, name.name)
         queue = self._overview.queue(key)
         if queue is None:
             raise not_found(
                 f"no shared queue '{text(key.name)}' in vhost '{text(key.vhost)}'; `fedq queue "
                 "list` shows those there are"
             )
+        return queue
+
+    def _fragment(self, request: pb.MoveFragmentRequest) -> FragmentOverview:
+        queue = self._queue(request.queue)
         known = {each.fragment: each for each in queue.fragments}
         if not request.fragment and len(known) == 1:
             return queue.fragments[0]
         fragment = known.get(FragmentId(request.fragment))
         if fragment is None:
             there = ", ".join(str(number) for number in sorted(known))
-            raise invalid(f"say which fragment of '{text(key.name)}' it is; there are {there}")
+            raise invalid(
+                f"say which fragment of '{text(queue.key.name)}' it is; there are {there}"
+            )
         return fragment
 
     async def _refuse_full(self, node: str, timeout_s: float) -> None:

@@ -162,6 +162,14 @@ class AdminService(AccessService, PolicyService, TraceService):
         """Has a fragment led by another member."""
         return await reply(context, self._moving.move(request, timeout_s(context, CHANGE_MS)))
 
+    async def ShapeQueue(
+        self,
+        request: pb.ShapeQueueRequest,
+        context: grpc.aio.ServicerContext[pb.ShapeQueueRequest, pb.ShapeQueueReply],
+    ) -> pb.ShapeQueueReply:
+        """Sets in how many fragments a queue is."""
+        return await reply(context, self._moving.shape(request, timeout_s(context, CHANGE_MS)))
+
     async def Rebalance(
         self,
         request: pb.RebalanceRequest,

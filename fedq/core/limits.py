@@ -66,8 +66,10 @@ RPC_HANDSHAKE_MS: Final = 3_000
 #: Connections at a time to the ports of HTTP, and those that they make as AMQP clients.
 HTTP_CONNECTIONS_MAX: Final = 64
 HTTP_CLIENTS_MAX: Final = 8
+#: Clients at a time beyond those that there may be: they hear that, and where to go instead.
+SURPLUS_CLIENTS_MAX: Final = 16
 #: What is not for clients: those connections, this node's own to its peers, files.
-RESERVED_DESCRIPTORS: Final = 336
+RESERVED_DESCRIPTORS: Final = 352
 #: Calls of people and tools are small; peers' frames are not.
 ADMIN_REQUEST_BYTES_MAX: Final = MIB
 
@@ -305,6 +307,6 @@ assert TRANSACTION_BYTES_MAX < RECORD_BYTES_MAX // 2
 assert 2 * (MAP_BYTES_MAX + MAP_RESERVE_BYTES + REQUESTS_REMEMBERED_BYTES_MAX) < SNAPSHOT_BYTES_MAX
 assert (
     PEER_CONNECTIONS_MAX + ADMIN_CONNECTIONS_MAX + HTTP_CONNECTIONS_MAX + HTTP_CLIENTS_MAX
-    + SPARE_DESCRIPTORS < RESERVED_DESCRIPTORS - 48
+    + SPARE_DESCRIPTORS + SURPLUS_CLIENTS_MAX < RESERVED_DESCRIPTORS - 48
 )  # fmt: skip
 assert COPY_CHUNK_BYTES_MAX < PEER_FRAME_BYTES_MAX <= PEER_WINDOW_BYTES_MAX

@@ -56,6 +56,8 @@ VOTERS_REPLACED: Final = 15
 DIRECTORIES: Final = 15
 #: From which one on fragments without traffic are retired (docs/adr/0100).
 RETIRING: Final = 15
+#: From which one on operators set how many fragments a queue has (docs/adr/0086).
+SHAPES: Final = 15
 #: From which one on copies and votes go to different hosts first (docs/adr/0098).
 HOSTS: Final = 15
 
@@ -70,6 +72,7 @@ FEATURES: Final[dict[int, tuple[str, ...]]] = {
     15: (
         "voters that are replaced by observers", "names that belong to one data directory",
         "policies", "fragments that are retired", "workers of a host",
+        "numbers of fragments that operators set",
     ),
 }  # fmt: skip
 

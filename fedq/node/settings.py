@@ -92,6 +92,8 @@ class NodeSettings:
     publisher_idle_ms_max: int = limits.PUBLISHER_IDLE_MS_MAX
     #: What a turn may do, in units of about a microsecond (`fedq.core.work`).
     work_per_turn: int = limits.WORK_PER_TURN
+    #: So many clients may have opened a virtual host; 0: any number.
+    connections_max: int = 0
     #: Offered to clients in connection.tune.
     channels_max: int = limits.CHANNELS_MAX
     #: Consumers of one channel, and of all channels of a connection.

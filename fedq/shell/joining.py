@@ -2,12 +2,13 @@
 
 In: the addresses of the configuration, the identity of this process. Out: the name of the cluster
 and where its nodes are; or a sentence that says why not, and what to do. What time cures is asked
-again, one address after the other, for `PATIENCE_S`. What answers may be anybody: of its answer
-nothing is believed that a cluster could not have said.
+again, one address after the other, for `PATIENCE_S`; of a name with several addresses each is one.
+What answers may be anybody: of its answer nothing is believed that a cluster could not have said.
 """
 
 import asyncio
 import logging
+import socket
 from collections.abc import Iterable
 from typing import Any, Final, NamedTuple
 
@@ -15,11 +16,11 @@ import grpc
 import grpc.aio
 from google.protobuf.message import DecodeError
 
-from fedq.core.addresses import is_address, is_node_name
+from fedq.core.addresses import is_address, is_node_name, split_address
 from fedq.core.errors import NodeFailure
 from fedq.core.ids import NodeId
 from fedq.core.limits import KIB, NAME_BYTES_MAX, NODES_MAX
-from fedq.shell.config.values import NodeConfig
+from fedq.shell.config.values import NodeConfig, join_address
 from fedq.shell.identity import Identity
 from fedq.shell.pb import peer_pb2 as pb
 from fedq.shell.peers.admitting import JOIN_METHOD
@@ -32,6 +33,8 @@ from fedq.shell.peers.malformed import MalformedFrameError
 PATIENCE_S: Final = 30.0
 _CALL_S: Final = 10.0
 _PAUSE_S: Final = 0.5
+#: So many addresses of a name are asked.
+_ADDRESSES_MAX: Final = 16
 #: More than `NODES_MAX` names and addresses take.
 _ANSWER_BYTES_MAX: Final = 64 * KIB
 
@@ -53,6 +56,19 @@ class Admitted(NamedTuple):
 
     cluster: str
     roster: dict[NodeId, str]
+
+
+class _Place(NamedTuple):
+    """An address to ask: as it is dialled, and as it is configured."""
+
+    address: str
+    configured: str
+
+    @property
+    def shown(self) -> str:
+        """Both, if they differ."""
+        is_name = self.address != self.configured
+        return f"{self.configured} ({self.address})" if is_name else self.address
 
 
 class StoppedJoining(Exception):
@@ -107,15 +123,16 @@ class Joining:
             stopping.cancel()
 
     async def _asked(self, addresses: Iterable[str]) -> Admitted:
-        places = list(dict.fromkeys(addresses))
+        configured = list(dict.fromkeys(addresses))
         loop = asyncio.get_running_loop()
         until_s = loop.time() + PATIENCE_S
         reasons: dict[str, str] = {}
         lasting: dict[str, _Refused] = {}
         while True:
-            for address in places:
+            for place in [each for name in configured for each in await _places_of(name)]:
+                address = place.shown
                 try:
-                    found = await self._ask(address, min(_CALL_S, until_s - loop.time()))
+                    found = await self._ask(place, min(_CALL_S, until_s - loop.time()))
                 except _Refused as refused:
                     if refused.is_lasting:
                         lasting[address] = refused
@@ -141,15 +158,17 @@ class Joining:
             "under `join` run and can be reached, and start this node again"
         )
 
-    async def _ask(self, address: str, seconds: float) -> Admitted:
+    async def _ask(self, place: _Place, seconds: float) -> Admitted:
         """One call; raises `_Refused`."""
         certificates = self._certificates
         asked = self._hello if certificates is None else certificates.proof.asking(self._hello)
         metadata = ((NODE_METADATA, asked.node), (HELLO_METADATA, encode_hello(asked)))
         if certificates is None:
-            channel = open_channel(address, None)
+            channel = open_channel(place.address, None)
         else:
-            channel = certificates.open_channel(address)
+            # Its certificate names the host that is configured, whatever its addresses are.
+            host, _ = split_address(place.configured)
+            channel = certificates.open_channel(place.address, host=host)
         async with channel:
             open_call: Any = channel.unary_unary(JOIN_METHOD)
             call: Any = open_call(self._request, metadata=metadata, timeout=max(seconds, 1.0))
@@ -177,6 +196,24 @@ class Joining:
             doubt = self._certificates.proof.doubt(asked, answer, answer.node)
             if doubt is not None:
                 raise _Refused(doubt, is_lasting=True)
+
+
+async def _places_of(configured: str) -> list[_Place]:
+    """The addresses of a host, in the resolver's order; as it stands if it has but one, or none.
+
+    One may be of a node that is gone, or is no member yet: gRPC would ask the first one that takes
+    a connection, and no other.
+    """
+    try:
+        host, port = split_address(configured)
+        found = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    except (OSError, ValueError):
+        # gRPC says what is wrong with the name, and the next round looks again.
+        return [_Place(configured, configured)]
+    addresses = list(dict.fromkeys(join_address(*info[4][:2]) for info in found))
+    if len(addresses) < 2:
+        return [_Place(configured, configured)]
+    return [_Place(address, configured) for address in addresses[:_ADDRESSES_MAX]]
 
 
 def _read(data: bytes) -> Admitted:

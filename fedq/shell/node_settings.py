@@ -19,12 +19,12 @@ from fedq.shell.raft.timing import RaftTiming
 
 def node_settings(
     config: NodeConfig, identity: Identity, vouched_since: int, founders: Mapping[NodeId, str],
-    neighbours: Iterable[NodeId], amqp_address: str, last_act: LastAct,
+    neighbours: Iterable[NodeId], amqp_address: str, last_act: LastAct, connections_max: int,
 ) -> NodeSettings:  # fmt: skip
     """The settings of the process that `identity` names; `amqp_address`: where it listens.
 
     `founders`: who votes as long as the log names nobody, and this node. `neighbours`: all that
-    this node begins to dial.
+    this node begins to dial. `connections_max`: for how many clients there are descriptors.
     """
     timing = config.timing
     return NodeSettings(
@@ -58,6 +58,7 @@ def node_settings(
         drain_grace_ms=timing.drain_grace_ms,
         fragment_threshold=config.fragment_threshold,
         memory_bytes_max=memory_bytes(config),
+        connections_max=connections_max,
         channels_max=config.channels_max,
         consumers_per_channel_max=config.consumers_per_channel_max,
         consumers_per_connection_max=config.consumers_per_connection_max,

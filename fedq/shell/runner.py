@@ -237,17 +237,17 @@ class NodeRunner:
             self._identity_file.mark_raft(RaftMark(mark.term, mark.applied))
 
     def _build(self, journal: JournalFiles, identity: Identity, recovered: Recovered) -> _Parts:
-        config = self._config
+        config, connections_max = self._config, self._connections_max
         settings = node_settings(
             config, identity, journal.vouch.since, self._founders, self._neighbours,
-            self._amqp_address, self._last_act,
+            self._amqp_address, self._last_act, connections_max,
         )  # fmt: skip
         node = Node(settings, recovered)
         turn = Turn(node, self.durations, now_ms=monotonic_ms, on_fatal=self._on_fatal)
         proof = None if self._certificates is None else self._certificates.proof
         neighbours = self._neighbours
         desk = make_desk(config, identity, neighbours, node, turn, proof)
-        amqp = AmqpServer(node, turn.input, self._connections_max, self._config.logins_per_address)
+        amqp = AmqpServer(node, turn.input, connections_max, config.logins_per_address)
         file = self._identity_file
         assert file is not None, "the start is counted first"
         desk.belongs_to = lambda: file.cluster

@@ -5,6 +5,7 @@ import gc
 import warnings
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -49,3 +50,35 @@ def test_a_virtual_host_has_no_more_connections_than_its_limit_on_all_nodes(
         with contextlib.suppress(pika.exceptions.AMQPError):
             two.close()
         three.close()
+
+
+def test_a_node_that_is_full_says_where_to_go(tmp_path: Path) -> None:
+    with Cluster(tmp_path, ["n1", "n2"], more={"limits": {"connections": 2}}) as cluster:
+        there = [connect(cluster.nodes["n1"].amqp)]
+        until("n1 is full", lambda: is_full(cluster, there))
+        with pytest.raises(pika.exceptions.AMQPConnectionError) as caught:
+            connect(cluster.nodes["n1"].amqp)
+        host, port = cluster.nodes["n2"].amqp
+        assert f"connect to another one: {host}:{port}" in repr(caught.value)
+        other = connect(cluster.nodes["n2"].amqp)
+        for each in (*there, other):
+            each.close()
+        until("there is room again", lambda: is_let_in(cluster, "n1"))
+
+
+def is_full(cluster: Cluster, there: list[Any]) -> bool:
+    """Has one more client come, if it may; whether there were two already."""
+    try:
+        there.append(connect(cluster.nodes["n1"].amqp))
+    except pika.exceptions.AMQPError:
+        return True
+    return False
+
+
+def is_let_in(cluster: Cluster, name: str) -> bool:
+    """Whether the node takes a further client."""
+    try:
+        connect(cluster.nodes[name].amqp).close()
+    except pika.exceptions.AMQPError:
+        return False
+    return True

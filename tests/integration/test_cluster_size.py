@@ -38,12 +38,15 @@ def test_clients_hear_why_they_wait_and_are_served_once_the_last_one_is_there(
     cluster: Cluster,
 ) -> None:
     until("status says so", lambda: waits(cluster), 60.0)
+    # What a container is asked for its health.
+    assert not cluster.ask("health", node="a")["serves"]
     # After five seconds; pika itself waits no longer than that for a handshake.
     until("clients hear why", lambda: "once 2 members have come up" in refusal(cluster), 60.0)
     newcomer(cluster, "b", "a", {"cluster_size": 2}).start()
     for name in ("a", "b"):
         cluster.wait_served(name, 60.0)
     assert not waits(cluster)
+    assert cluster.ask("health", node="a")["serves"]
 
 
 def refusal(cluster: Cluster) -> str:

@@ -45,7 +45,7 @@ from fedq.wiring.cluster_map.operations_access import (
     SetUserLimits,
     SetVhostLimits,
 )
-from fedq.wiring.cluster_map.operations_copies import AdoptCopy, RetireIdle
+from fedq.wiring.cluster_map.operations_copies import AdoptCopy, RetireIdle, ShapeQueue
 from fedq.wiring.cluster_map.operations_members import Speaks
 from fedq.wiring.cluster_map.operations_moves import DrainNode, MoveFragment, UndrainNode
 from fedq.wiring.cluster_map.operations_policies import DropPolicy, PutPolicy
@@ -163,6 +163,7 @@ operations: st.SearchStrategy[Operation] = st.one_of(
     st.builds(AddFragment, vhosts, queues, nodes),
     st.builds(RetireFragment, fragments, epochs),
     st.builds(RetireIdle, fragments, epochs, st.integers(0, 40)),
+    st.builds(ShapeQueue, vhosts, queues, st.integers(0, 4)),
     st.builds(AdoptCopy, fragments, epochs, nodes, incarnations),
     st.builds(
         SetCopies,

@@ -10,6 +10,7 @@
     --moves                 an operator drains nodes and moves fragments meanwhile
     --joins                 nodes join meanwhile, and some are taken out and replaced
     --retiring              fragments come and go meanwhile
+    --no-changes            neither moves nor joins, which a third of the usual seeds have
     --digest                print a hash of all outputs of each seed
 
 Exit code 0: all seeds held; 1: some did not.
@@ -48,6 +49,7 @@ def _parse(arguments: list[str]) -> argparse.Namespace:
     parser.add_argument("--moves", action="store_true", help="drained nodes and planned moves")
     parser.add_argument("--joins", action="store_true", help="nodes that join and are replaced")
     parser.add_argument("--retiring", action="store_true", help="fragments that come and go")
+    parser.add_argument("--no-changes", action="store_true", help="no cluster changes")
     parser.add_argument("--digest", action="store_true", help="print a hash of all outputs")
     parser.add_argument("--processes", type=int, default=2)
     parser.add_argument("--keep-going", action="store_true", help="do not stop at ten failures")
@@ -60,6 +62,7 @@ def _results(seeds: Iterable[int], options: argparse.Namespace) -> Iterator[Resu
         exceptions=options.exceptions, repeated=options.repeated, stops=options.stops,
         copy_all=options.copy_all, no_streams=options.no_streams, traced=options.traced,
         named=options.named, moves=options.moves, joins=options.joins, retiring=options.retiring,
+        no_changes=options.no_changes,
     )  # fmt: skip
     if options.seed is not None or options.processes == 1:
         yield from map(run, seeds)
@@ -81,7 +84,7 @@ def _report(result: Result, options: argparse.Namespace) -> None:
         _say(f"  * {problem}")
     flags = (
         "lite", "exceptions", "repeated", "stops", "copy_all", "no_streams", "traced", "named",
-        "moves", "joins", "retiring",
+        "moves", "joins", "retiring", "no_changes",
     )  # fmt: skip
     flag = "".join(f" --{name.replace('_', '-')}" for name in flags if getattr(options, name))
     _say(f"  repeat with: python -m tests.sim --seed {result.seed}{flag} --trace")

@@ -1,7 +1,8 @@
-"""An operator who drains nodes and moves fragments while a run goes on (docs/adr/0082, 0083).
+"""An operator who drains nodes and moves fragments while a run goes on (docs/adr/0082, 0083, 0086).
 
 Input: hosts. Output: wishes at random moments, on any node, in any order: what is drained is
-undrained, what moves is moved elsewhere, or told to stay. At the end nothing is wished any more.
+undrained, what moves is moved elsewhere, or told to stay; queues get more fragments, and fewer. At
+the end nothing is drained any more.
 
 The judge is the ledger: without faults it excuses nothing, so a message that comes twice, or is
 marked as redelivered, or out of order, or not at all, is a problem.
@@ -16,6 +17,7 @@ from fedq.core.ids import FragmentId, NodeId
 from fedq.core.versions import PLANNED_MOVES
 from fedq.node.cluster.proposals import GAVE_UP, Result
 from fedq.wiring.cluster_map.operations import Operation
+from fedq.wiring.cluster_map.operations_copies import ShapeQueue
 from fedq.wiring.cluster_map.operations_moves import DrainNode, MoveFragment, UndrainNode
 from tests.sim import inspect_node
 from tests.sim.actors import Actor, Script
@@ -53,9 +55,14 @@ class Wisher(Actor):
 class Mover(Wisher):
     """Wishes something of the map every now and then, until the run is to end."""
 
-    def __init__(self, world: World, ledger: Ledger, hosts: Sequence[Host], every_us: int) -> None:
+    def __init__(
+        self, world: World, ledger: Ledger, hosts: Sequence[Host], every_us: int,
+        shapes: bool = False,
+    ) -> None:  # fmt: skip
+        """`shapes`: it sets in how many fragments queues are, too."""
         super().__init__(world, ledger, hosts, "mover")
         self._every_us = every_us
+        self._shapes = shapes
         #: How often a fragment had another primary than before, as seen between two wishes.
         self.moved = 0
         self._led: dict[FragmentId, str] = {}
@@ -86,6 +93,9 @@ class Mover(Wisher):
         known = inspect_node.state_of(self.random.choice(alive)).map
         if known.cluster_version < PLANNED_MOVES:
             return None
+        if self._shapes and known.queues and self.random.random() < 0.3:
+            key = self.random.choice(list(known.queues))
+            return ShapeQueue(key.vhost, key.name, self.random.choice((0, 1, 2, 3)))
         node = NodeId(self.random.choice(self.hosts).name)
         if known.drained and self.random.random() < 0.5:
             return UndrainNode(self.random.choice(list(known.drained)))

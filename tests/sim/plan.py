@@ -109,6 +109,8 @@ class Plan:
     scrub: bool = False
     #: An operator wishes moves so often; 0: there is none.
     moves_every_us: int = 0
+    #: The operator changes the numbers of fragments of queues, too.
+    shapes: bool = False
     #: So many nodes join the running cluster, and so many are replaced by others.
     joins: int = 0
     replaced: int = 0
@@ -135,6 +137,7 @@ class Plan:
                 *(self.stream.describe() if self.stream is not None else ()),
                 *((str(self.named),) if self.named is not None else ()),
                 *((f"a move every {self.moves_every_us // MS} ms",) if self.moves_every_us else ()),
+                *(("numbers of fragments change",) if self.shapes else ()),
                 *((f"{self.joins} join, {self.replaced} are replaced",) if self.joins else ()),
                 *((f"on {self.hosts} hosts",) if self.hosts else ()),
             )

@@ -70,7 +70,7 @@ class PolicedRun(Run):
     """A run with a policymaker."""
 
     def __init__(self, seed: int, lite: bool) -> None:
-        super().__init__(draw(seed, lite, False, False), Trace(echo=False, digest=False))
+        super().__init__(draw(seed, lite, no_changes=True), Trace(echo=False, digest=False))
         self.policymaker = Policymaker(self.world, self.ledger, self.cluster.hosts)
 
     def _actors(self) -> list[Actor]:

@@ -116,7 +116,7 @@ class Run:
             self.party.book.registry.small_turns = plan.work_per_turn < limits.WORK_PER_TURN
         self.operator = Operator(*common) if traced else None
         every_us = plan.moves_every_us
-        self.mover = Mover(*common, every_us) if every_us else None
+        self.mover = Mover(*common, every_us, plan.shapes) if every_us else None
         self.ledger.moves = every_us > 0
         self.joiner = Joiner(self.cluster, self.faults, self.is_whole) if plan.joins else None
         self.stream: StreamParty | None = None
@@ -431,13 +431,14 @@ def run_seed(
     seed: int, *, lite: bool = False, echo: bool = False, digest: bool = False,
     exceptions: bool = False, repeated: bool = False, stops: bool = False, copy_all: bool = False,
     no_streams: bool = False, traced: bool = False, named: bool = False, moves: bool = False,
-    joins: bool = False, retiring: bool = False,
+    joins: bool = False, retiring: bool = False, no_changes: bool = False,
 ) -> Result:  # fmt: skip
     """Runs one seed. An exception inside a node is a problem like any other, but for those put in.
 
     `exceptions`: another plan of the seed, in which they are; `repeated`: a third one, in which
     each comes again, beside kills, partitions and pauses; `stops`: one of stops in order alone;
     `copy_all`: the usual one, where no queue says what is copied; `no_streams`: without a stream;
+    `no_changes`: without nodes that join, are replaced or drained, which some usual ones have;
     `named`: with publishers with names instead; `moves`: with planned moves; `joins`: with nodes
     that join; `retiring`: with fragments that come and go. `traced`: while an operator traces
     everything.
@@ -445,6 +446,7 @@ def run_seed(
     plan = plan_of(
         seed, lite=lite, exceptions=exceptions, repeated=repeated, stops=stops, copy_all=copy_all,
         no_streams=no_streams, named=named, moves=moves, joins=joins, retiring=retiring,
+        no_changes=no_changes,
     )  # fmt: skip
     trace = Trace(echo=echo, digest=digest)
     run = Run(plan, trace, traced)

@@ -11,9 +11,18 @@ from bisect import bisect_left, bisect_right
 from itertools import pairwise
 
 from tests.sim.checkers import Ledger
-from tests.sim.stream_retention import Published, gone_early, gone_late, problems_of
+from tests.sim.stream_retention import (
+    Published,
+    gone_early,
+    gone_late,
+    may_have_gone,
+    problems_of,
+)
 from tests.sim.streams import StreamPlan, value_of
 from tests.sim.world import SECOND
+
+#: Within so long without a fault a primary's copies have heard what it let go.
+_HEARD_US = SECOND
 
 
 class Reader:
@@ -31,8 +40,8 @@ class Reader:
         #: When it heard that it had begun; None: it did not.
         self.begun_us: int | None = None
         self.offsets: list[int] = []
-        #: When it got its first message.
-        self.first_us = 0
+        #: When it got each of them, the last time.
+        self.seen_us: dict[int, int] = {}
         #: How many it has not acknowledged.
         self.held = 0
         self.is_alive = True
@@ -104,9 +113,8 @@ class StreamBook:
         elsewhere = self._offsets.setdefault(number, offset)
         if elsewhere != offset and self.ledger.faultless:
             self.ledger.broken(f"{number} is at {elsewhere} and at {offset}")
-        if not reader.offsets:
-            reader.first_us = self.ledger.world.now_us
         reader.offsets.append(offset)
+        reader.seen_us[offset] = self.ledger.world.now_us
         reader.held += 1
 
     def _check_turn(self, reader: Reader, offset: int) -> None:
@@ -161,7 +169,7 @@ class StreamBook:
         for reader in self.readers:
             self._check_reader(reader, final)
         for name, got in self._named.items():
-            missed = [each for each in final if each not in got]
+            missed = self._missed_by_name(got, final)
             if missed and self._began_in_time(name):
                 self.ledger.broken(f"readers called {name!r} did not see {missed[:5]}")
         kept = {self.log[offset]: None for offset in final}
@@ -186,7 +194,8 @@ class StreamBook:
             is_told = not (self.plan.max_bytes or reader.name or reader.wanted)
             if is_told and reader.start == "first" and reader.offsets:
                 first = self.published[self.log[reader.offsets[0]]]
-                early = gone_early(lost, first, reader.asked_us, reader.first_us - age_us)
+                first_us = reader.seen_us[reader.offsets[0]]
+                early = gone_early(lost, first, reader.asked_us, first_us - age_us)
                 if early:
                     self.ledger.broken(f"{reader.describe()} did not find {early} any more")
         # Another primary knows no better when messages came, whatever it leads for.
@@ -208,15 +217,41 @@ class StreamBook:
         for before, after in pairwise(got):
             between = final[bisect_right(final, before) : bisect_left(final, after)]
             skipped = [each for each in between if reader.wants(self.log[each])]
-            if skipped:
+            if skipped and not self._went_then(skipped, reader.seen_us[after]):
                 self.ledger.broken(f"{reader.describe()} did not see {skipped[:5]}")
                 return
         if got:
             missed = [
                 each for each in final[: bisect_left(final, got[0])] if self._owes(reader, each)
             ]
-            if missed:
+            if missed and not self._went_then(missed, reader.seen_us[got[0]]):
                 self.ledger.broken(f"{reader.describe()} missed {missed[:5]} before {got[0]}")
+
+    def _went_then(self, offsets: list[int], at_us: int) -> bool:
+        """Whether the primary of then may have let them go, and the next one had them still."""
+        if not self.plan.retains or not self.ledger.fault_between(at_us, at_us + _HEARD_US):
+            return False
+        missed = [self.published[self.log[each]] for each in offsets]
+        before = {number: None for each, number in self.log.items() if each <= offsets[-1]}
+        behind = [
+            sent for sent in self.published.values()
+            if sent.sent_us <= at_us and sent.number not in before
+        ]  # fmt: skip
+        return may_have_gone(self.plan, missed, behind, at_us)
+
+    def _missed_by_name(self, got: dict[int, Reader], final: list[int]) -> list[int]:
+        """What none of a name's readers got, and should have."""
+        seen = sorted(got)
+        missed: list[int] = []
+        for offset in final:
+            next_one = bisect_right(seen, offset)
+            if offset in got:
+                continue
+            if next_one == len(seen) or not self._went_then(
+                [offset], got[seen[next_one]].seen_us[seen[next_one]]
+            ):
+                missed.append(offset)
+        return missed
 
     def _began_in_time(self, name: str) -> bool:
         """Whether readers of a name owe everything: one of them reads to the end."""

@@ -81,6 +81,27 @@ def gone_early(
     ]
 
 
+def may_have_gone(
+    plan: StreamPlan, missed: Sequence[Published], behind: Sequence[Published], at_us: int
+) -> bool:
+    """Whether a primary may have let messages go by then that are there nevertheless.
+
+    It says so to its copies like all it does, and readers do not wait until they have heard it. So
+    what one primary let go the next one may have still, until it lets it go itself.
+
+    `behind`: what may have stood behind them by then.
+    """
+    if plan.max_age_s:
+        old_us = at_us - plan.max_age_s * SECOND
+        if all(sent.sent_us <= old_us + _CLOCK_US for sent in missed):
+            return True
+    if not plan.max_bytes:
+        return False
+    # The last segment to go was one too many.
+    most = sum(len(sent.body) + _BESIDE_BODY_BYTES for sent in behind)
+    return most + plan.segment_bytes + _largest(plan) + _BESIDE_BODY_BYTES > plan.max_bytes
+
+
 def gone_late(
     plan: StreamPlan, left: Sequence[Published], age_us: int, is_faultless: bool
 ) -> list[int]:

@@ -18,6 +18,7 @@ from tests.sim.actors_drawn import (
     draw_queues,
     draw_subscribers,
 )
+from tests.sim.changes_drawn import draw_changes, with_joins, with_moves
 from tests.sim.clients import ConsumerPlan, PublisherPlan
 from tests.sim.disk import DiskOptions
 from tests.sim.named_plans import draw_publishers as draw_named_publishers
@@ -32,48 +33,30 @@ from tests.sim.world import MS, SECOND
 _BYTES_MORE_MAX: Final = 2_000_000
 
 
-def draw(seed: int, lite: bool = False, copy_all: bool = False, no_streams: bool = False) -> Plan:
+def draw(
+    seed: int, lite: bool = False, copy_all: bool = False, no_streams: bool = False,
+    no_changes: bool = False,
+) -> Plan:  # fmt: skip
     """The plan of a seed. `lite`: no faults at all, and a smaller run.
 
     `copy_all`: no queue says what is copied; as it was before any could. `no_streams`: as it was
-    before there were any.
+    before there were any. `no_changes`: as it was before clusters changed in usual runs, which is
+    so of the former two, too.
     """
     plan = _draw_queues_alone(seed, lite, copy_all)
     plan = plan if copy_all or no_streams else _draw_stream(plan, lite)
-    return _draw_retiring(_draw_alarms(plan, lite))
+    plan = _draw_retiring(_draw_alarms(plan, lite))
+    return plan if copy_all or no_streams or no_changes else draw_changes(plan, lite)
 
 
 def draw_moves(seed: int, lite: bool = False) -> Plan:
     """The usual plan of the seed, of several nodes, with an operator who drains and moves."""
-    plan = draw(seed, lite)
-    dice = derive(seed, "moves")
-    nodes = plan.nodes if plan.nodes > 1 else 3
-    every_us = dice.choice((100, 400, 1_000)) * MS
-    return _draw_hosts(replace(plan, nodes=nodes, moves_every_us=every_us))
+    return with_moves(draw(seed, lite, no_changes=True))
 
 
 def draw_joins(seed: int, lite: bool = False) -> Plan:
     """The usual plan of the seed, in which nodes join, and in some are taken out and replaced."""
-    plan = draw(seed, lite)
-    dice = derive(seed, "joins")
-    # What a directory of before has forgotten is tried without changes of who elects.
-    faults = replace(plan.faults, restore=0.0, rot=0.0)
-    replaced, joins = 0 if lite else dice.choice((0, 1, 1)), dice.choice((1, 2, 3))
-    # Whoever is to be replaced needs time to be missed.
-    safety_us = plan.safety_us + (8_000 * MS if replaced else 0)
-    # Beyond five they observe, and take the places of those who are away.
-    away = derive(seed, "voters")
-    plan = replace(
-        plan, faults=faults, safety_us=safety_us, joins=joins, replaced=replaced,
-        replace_voter_ms=away.choice((0, 200, 1_000, 3_000)),
-    )  # fmt: skip
-    return _draw_hosts(plan)
-
-
-def _draw_hosts(plan: Plan) -> Plan:
-    """Hosts with several nodes, with dice of their own."""
-    dice = derive(plan.seed, "hosts")
-    return replace(plan, hosts=dice.choice((2, 3))) if chance(dice, 0.5) else plan
+    return with_joins(draw(seed, lite, no_changes=True), lite)
 
 
 def draw_retiring(seed: int, lite: bool = False) -> Plan:
@@ -81,7 +64,7 @@ def draw_retiring(seed: int, lite: bool = False) -> Plan:
 
     So fragments come, and are retired.
     """
-    plan = draw(seed, lite)
+    plan = draw(seed, lite, no_changes=True)
     if plan.policies is not None:
         # Most of those ask for one place.
         plan = _draw_alarms(_draw_stowing(_draw_plain(seed, lite)), lite)
@@ -393,7 +376,7 @@ def _draw_raft(generator: Rng, lite: bool) -> RaftOptions:
 def plan_of(
     seed: int, *, lite: bool = False, exceptions: bool = False, repeated: bool = False,
     stops: bool = False, copy_all: bool = False, no_streams: bool = False, named: bool = False,
-    moves: bool = False, joins: bool = False, retiring: bool = False,
+    moves: bool = False, joins: bool = False, retiring: bool = False, no_changes: bool = False,
 ) -> Plan:  # fmt: skip
     """The seed's plan of one kind (see `tests.sim.run.run_seed`); the usual one by default."""
     if repeated:
@@ -408,4 +391,6 @@ def plan_of(
         return draw_joins(seed, lite)
     if retiring:
         return draw_retiring(seed, lite)
-    return draw_exceptions(seed) if exceptions else draw(seed, lite, copy_all, no_streams)
+    if exceptions:
+        return draw_exceptions(seed)
+    return draw(seed, lite, copy_all, no_streams, no_changes)

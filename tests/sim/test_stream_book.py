@@ -179,6 +179,35 @@ def test_what_goes_before_its_age_is_found(at_us: int, is_early: bool) -> None:
     """A reader from the beginning got 50 first: 49 is gone, and was sent at 4.9 s."""
     book = aged_book(3)
     early = read(book, "first", *range(50, 61))
-    early.asked_us = early.first_us = at_us
+    early.asked_us = early.seen_us[49] = at_us
     found = problems(book, read(book, "first", *range(50, 61)))
     assert any("did not find" in each for each in found) == is_early, found
+
+
+@pytest.mark.parametrize(
+    ("at_us", "is_fault_near", "is_missed"),
+    [(5_500_000, True, False), (5_500_000, False, True), (5_100_000, True, True)],
+)
+@pytest.mark.parametrize("name", ["", "x"])
+def test_what_a_primary_let_go_as_it_died_may_be_there_again(
+    at_us: int, is_fault_near: bool, is_missed: bool, name: str
+) -> None:
+    """A reader got 25 first, and 22 to 24 are there: the last of them was sent at 2.4 s."""
+    book = aged_book(3)
+    reader = read(book, "first", *range(25, 61), name=name)
+    reader.seen_us[24] = at_us
+    book.ledger.world.now_us = at_us + 100_000 if is_fault_near else at_us + 3_000_000
+    book.ledger.fault_begins()
+    last = read(book, "first", *range(22, 61))
+    found = problems(book, last)
+    word = "did not see" if name else "missed"
+    assert any(word in each for each in found) == is_missed, found
+
+
+@pytest.mark.parametrize(("max_bytes", "is_missed"), [(900, False), (9_000, True)])
+def test_what_went_by_size_as_a_primary_died_had_to(max_bytes: int, is_missed: bool) -> None:
+    book = book_of(30, max_bytes)
+    read(book, "first", *range(1, 11), *range(14, 31))
+    book.ledger.fault_begins()
+    found = problems(book, read(book, "first", *range(1, 31)))
+    assert any("did not see" in each for each in found) == is_missed, found

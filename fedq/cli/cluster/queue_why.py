@@ -11,7 +11,7 @@ from fedq.cli.terminal.screen import duration
 
 _CAUSES: Final = {
     "declared": "declared with its queue",
-    "fixed": "one of as many as the declaration asks for",
+    "fixed": "one of as many as the declaration, or an operator, asks for",
     "traffic": "came as publishes came through a node without one",
 }
 

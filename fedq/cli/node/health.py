@@ -29,11 +29,20 @@ def check_health(
     """Say whether one node serves its clients, asking no other node: exit code 4 if not."""
     with asking(endpoint) as asker:
         figures = asker.ask(asker.stub.LocalNode, pb.LocalNodeRequest()).figures
-    serves = figures.lease_held and not figures.stopping
+    serves = figures.lease_held and not figures.stopping and not figures.closed
     if json:
-        print_json({"node": figures.node, "serves": serves, "stopping": figures.stopping})
+        print_json(
+            {"node": figures.node, "serves": serves, "stopping": figures.stopping,
+             "closed": figures.closed}
+        )  # fmt: skip
     else:
-        reason = "stops" if figures.stopping else _FENCED
-        typer.echo(f"{figures.node} {'serves its clients' if serves else reason}")
+        typer.echo(f"{figures.node} {'serves its clients' if serves else _why_not(figures)}")
     if not serves and not alive:
         raise typer.Exit(UNWELL)
+
+
+def _why_not(figures: pb.NodeFigures) -> str:
+    """Why it does not serve."""
+    if figures.stopping:
+        return "stops"
+    return f"lets no clients in: {figures.closed}" if figures.lease_held else _FENCED

@@ -20,7 +20,7 @@ from fedq.amqp.sasl import EXTERNAL, credentials
 from fedq.core import limits
 from fedq.core.errors import CONNECTION_FORCED, NOT_ALLOWED, Refused
 from fedq.core.seeds import Salts
-from fedq.node.clients.drained import sends_away, where_to_go
+from fedq.node.clients.elsewhere import refuse_newcomer, sends_away, where_to_go
 from fedq.node.clients.logins import Failures, Login, LoginQueue, place_of
 from fedq.node.cluster.proposals import Proposals
 from fedq.node.cluster.tallies import Tallies
@@ -191,7 +191,7 @@ class Access:
             return Refused(NOT_ALLOWED, f"access to vhost '{vhost}' refused for user '{user}'")
         if sends_away(self.state):
             return Refused(CONNECTION_FORCED, where_to_go(self.state))
-        return self._refuse_connection(user, vhost)
+        return refuse_newcomer(self.state) or self._refuse_connection(user, vhost)
 
     def _refuse_connection(self, user: str, vhost: str) -> Refused | None:
         """Why there may be no further connection; those of all nodes count."""

@@ -1,7 +1,7 @@
 """Clients of a drained node that are to leave: each as soon as nothing of it is under way.
 
 Inputs: the map's word that this node is drained and its clients are to leave, turns, the clock.
-Outputs: connection.close 320 with where to go (`fedq.node.clients.drained`).
+Outputs: connection.close 320 with where to go (`fedq.node.clients.elsewhere`).
 
 From then on none of them gets deliveries. Whoever has nothing unsettled, unconfirmed or unanswered
 leaves at once, the others when that is so, or after `drain_grace_ms`: what they still hold then
@@ -12,7 +12,7 @@ clients any more: then their deliveries go on.
 from typing import Final
 
 from fedq.node.clients.client_flow import ClientFlow
-from fedq.node.clients.drained import sends_away, where_to_go
+from fedq.node.clients.elsewhere import sends_away, where_to_go
 from fedq.node.consuming.waking import wake_consumers
 from fedq.node.records.chores import Each
 from fedq.node.records.client_state import Channel, Client

@@ -77,7 +77,7 @@ class Proposals:
     def ask_for_fragment(self, queue: QueueKey) -> None:
         """Asks for a fragment here, as this node's publishes to the queue all go elsewhere."""
         info = self.state.map.queues.get(queue)
-        if info is None or info.is_fixed:
+        if info is None or self.state.map.is_fixed(queue):
             return
         if self.state.policy_of(queue).one_place:
             return

@@ -23,7 +23,7 @@ from fedq.node.cluster.quiescing import Quiescing
 from fedq.node.records.roles import Primary
 from fedq.node.records.state import NodeState
 from fedq.proxy.links import NO_SESSION
-from fedq.wiring.cluster_map.copies import why_kept
+from fedq.wiring.cluster_map.copies import is_surplus, why_kept
 from fedq.wiring.cluster_map.operations import SetCopies
 from fedq.wiring.cluster_map.operations_copies import RetireIdle
 from fedq.wiring.cluster_map.state import FragmentInfo
@@ -96,12 +96,14 @@ class Retiring:
     def reasons(self, primary: Primary, info: FragmentInfo) -> Iterator[str]:
         """Why a fragment that this node leads stays, as sentences without a full stop."""
         state = self.state
-        kept = why_kept(state.map.queues[info.queue], info.id)
+        kept = why_kept(state.map, info)
         if kept:
             yield kept
             return
+        # An operator does not wait for traffic to end that nobody has to have there.
+        must_go = is_surplus(state.map, info)
         settings, messages = state.settings, len(primary.fragment.messages)
-        if not settings.retire_idle_ms:
+        if not settings.retire_idle_ms and not must_go:
             yield "this node retires none (timing.retire_idle_ms is 0)"
             return
         if messages:
@@ -110,10 +112,10 @@ class Retiring:
             yield "it knows publishers with names"
         if self._is_busy(primary):
             yield "publishes, dead letters or copies are under way"
-        yield from self._of_time(info.id)
+        yield from self._of_time(info.id, must_go=must_go)
         yield from self._of_cluster(info)
 
-    def _of_time(self, fragment: FragmentId) -> Iterator[str]:
+    def _of_time(self, fragment: FragmentId, *, must_go: bool) -> Iterator[str]:
         """Why it is too early to retire a fragment."""
         now_ms, settings = self.state.now_ms, self.state.settings
         idle = self._idle.get(fragment)
@@ -121,12 +123,12 @@ class Retiring:
             yield "it was not looked at yet"
             return
         quiet_ms, led_ms = now_ms - idle.since_ms, now_ms - idle.led_since_ms
-        if quiet_ms < settings.retire_idle_ms:
+        if quiet_ms < settings.retire_idle_ms and not must_go:
             yield (
                 f"it had traffic {quiet_ms // 1_000} s ago, and stays without any for "
                 f"{settings.retire_idle_ms // 1_000} s"
             )
-        if led_ms < settings.retire_age_ms:
+        if led_ms < settings.retire_age_ms and not must_go:
             yield (
                 f"it came to this node {led_ms // 1_000} s ago, and stays for "
                 f"{settings.retire_age_ms // 1_000} s at least"

@@ -32,6 +32,7 @@ from fedq.node.risk import Fault
 from fedq.node.streams.room import Streams
 from fedq.node.tracing.room import Tracing
 from fedq.wiring.cluster_map.map import Applied, ReadMap
+from fedq.wiring.cluster_map.operations_copies import ShapeChanged
 from fedq.wiring.cluster_map.operations_moves import DrainChanged, MoveChanged
 from fedq.wiring.cluster_map.operations_policies import PolicyChanged, RefusingNoted
 from fedq.wiring.cluster_map.operations_tracing import TracingChanged
@@ -239,6 +240,7 @@ class MapFlow:
                 | PermissionsChanged()
                 | LimitsChanged()
                 | MoveChanged()
+                | ShapeChanged()
                 | RefusingNoted()
             ):
                 # What is asked for at each login or tick, or derived anew when the map has changed.

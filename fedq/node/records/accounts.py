@@ -37,7 +37,8 @@ class Accounts:
     """The accounts of all clients of this node."""
 
     __slots__ = (
-        "bytes_held", "bytes_unfinished", "changed", "heaping", "share", "users", "vhosts",
+        "bytes_held", "bytes_unfinished", "changed", "heaping", "opened", "share", "users",
+        "vhosts",
     )  # fmt: skip
 
     def __init__(self, share: int) -> None:
@@ -49,6 +50,8 @@ class Accounts:
         self.bytes_held = 0
         #: Bodies, and frames, that have not come to their ends.
         self.bytes_unfinished = 0
+        #: Clients that have opened a virtual host, and are not gone.
+        self.opened = 0
         self.users: dict[str, Account] = {}
         self.vhosts: dict[str, Account] = {}
         #: Whose numbers of connections or channels have changed since peers were told.
@@ -64,6 +67,7 @@ class Accounts:
         """Notes that a connection has logged in and opened its virtual host."""
         client.of_user = self.users.setdefault(client.user, Account())
         client.of_vhost = self.vhosts.setdefault(client.vhost, Account())
+        self.opened += 1
         self._note(client)
         for account in (client.of_user, client.of_vhost):
             account.connections += 1
@@ -74,6 +78,7 @@ class Accounts:
         self._count_channels(client, 0)
         if client.of_user is not None:
             self._note(client)
+            self.opened -= 1
         self.charge(client, -client.bytes_held)
         self.bytes_unfinished -= client.bytes_unfinished
         client.bytes_unfinished = client.bytes_waiting = 0

@@ -16,6 +16,7 @@ from fedq.core.versions import (
     PARTED,
     PLANNED_MOVES,
     POLICIES,
+    SHAPES,
     STREAMS,
     TRACING,
 )
@@ -24,7 +25,7 @@ from fedq.node.records.tables import arguments_text, refuse_arguments
 from fedq.proxy.calls import Totals
 from fedq.wiring.cluster_map.map import ClusterMap
 from fedq.wiring.cluster_map.operations import Operation, arguments_of
-from fedq.wiring.cluster_map.operations_copies import AdoptCopy
+from fedq.wiring.cluster_map.operations_copies import AdoptCopy, ShapeQueue
 from fedq.wiring.cluster_map.operations_members import AdmitNode, RosterOperation
 from fedq.wiring.cluster_map.operations_moves import MovingOperation
 from fedq.wiring.cluster_map.operations_policies import PolicyOperation
@@ -104,6 +105,8 @@ def refuse_too_new_change(operation: Operation, known: ClusterMap) -> Refused | 
     """Why an operator's change cannot be made before all nodes are of a release that knows it."""
     if isinstance(operation, AdoptCopy):
         return refuse_too_new("commands that name a copy", ADOPTING, known)
+    if isinstance(operation, ShapeQueue):
+        return refuse_too_new("numbers of fragments that operators set", SHAPES, known)
     if isinstance(operation, AdmitNode):
         return refuse_too_new("nodes that join", JOINING, known)
     if isinstance(operation, RosterOperation):

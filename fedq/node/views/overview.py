@@ -8,7 +8,8 @@ from fedq.core.ids import FragmentId, Incarnation, NodeId, QueueKey
 from fedq.fragments.fragment import Fragment
 from fedq.fragments.streams.log import places_of
 from fedq.journal.debt import dead_bytes
-from fedq.node.clients.drained import sends_away
+from fedq.node.clients.elsewhere import has_room, sends_away
+from fedq.node.clients.fencing import NOT_JOINED
 from fedq.node.clients.memory import held_bytes
 from fedq.node.node import Node
 from fedq.node.records.state import NodeState
@@ -38,7 +39,8 @@ from fedq.node.views.overview_types import (
 from fedq.node.views.shape import cause_of
 from fedq.node.views.storage_types import CopyOverview
 from fedq.wiring.cluster_map.policy_book import NO_STANDING, Standing
-from fedq.wiring.cluster_map.records import FragmentInfo, Queue
+from fedq.wiring.cluster_map.records import FragmentInfo
+from fedq.wiring.cluster_map.state import MapState
 
 
 class NodeView:
@@ -82,6 +84,7 @@ class NodeView:
             scrub=self.scrub(),
             alarms=alarms_of(state),
             counts=state.counts.copy(),
+            closed="" if state.joined else state.closed or NOT_JOINED,
         )
 
     def readiness(self) -> Readiness:
@@ -93,7 +96,9 @@ class NodeView:
             return Readiness.FENCED
         if not state.joined:
             return Readiness.CLOSED
-        return Readiness.DRAINED if sends_away(state) else Readiness.READY
+        if sends_away(state):
+            return Readiness.DRAINED
+        return Readiness.READY if has_room(state) else Readiness.FULL
 
     def scrub(self) -> ScrubOverview:
         """What reading the journal again has come to."""
@@ -145,9 +150,7 @@ class NodeView:
             auto_delete=queue.auto_delete,
             arguments=queue.arguments,
             replicas=queue.replicas,
-            fragments=tuple(
-                [_fragment_overview(queue, info, known.moves.get(info.id)) for info in infos]
-            ),
+            fragments=tuple([_fragment_overview(known, info) for info in infos]),
         )
 
     def standings(self, keys: Sequence[QueueKey]) -> Sequence[Standing]:
@@ -251,12 +254,10 @@ def overview(node: Node) -> NodeView:
     return NodeView(node)
 
 
-def _fragment_overview(
-    queue: Queue, info: FragmentInfo, moves_to: NodeId | None
-) -> FragmentOverview:
+def _fragment_overview(known: MapState, info: FragmentInfo) -> FragmentOverview:
     return FragmentOverview(
         info.id, info.primary, info.backups, tuple(info.in_sync), info.epoch, info.reign,
-        cause_of(queue, info), moves_to,
+        cause_of(known, info), known.moves.get(info.id),
     )  # fmt: skip
 
 

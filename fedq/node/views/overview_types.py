@@ -50,6 +50,7 @@ class Readiness(Enum):
     FENCED = "waits for contact with a majority of the nodes"
     CLOSED = "lets no clients in yet: it has not joined, or the cluster is new and not complete"
     DRAINED = "is drained: others take its clients"
+    FULL = "takes no further clients: it is low on memory, or has as many as it may"
     STOPPING = "stops"
 
 
@@ -108,6 +109,8 @@ class NodeOverview:
     scrub: ScrubOverview = ScrubOverview()
     alarms: AlarmOverview = NO_ALARM
     counts: MessageCounts = field(default_factory=MessageCounts)
+    #: Why it lets no clients in, with or without a lease: a sentence; "": it does.
+    closed: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,14 +11,15 @@ from fedq.core.ranges import count
 from fedq.node.node import Node
 from fedq.node.records.roles import Primary
 from fedq.node.views.storage_types import FragmentCause, ShapeOverview
-from fedq.wiring.cluster_map.records import FragmentInfo, Queue
+from fedq.wiring.cluster_map.records import FragmentInfo
+from fedq.wiring.cluster_map.state import MapState
 
 
-def cause_of(queue: Queue, info: FragmentInfo) -> FragmentCause:
+def cause_of(known: MapState, info: FragmentInfo) -> FragmentCause:
     """Why a fragment came."""
-    if queue.fragments[0] == info.id:
+    if known.queues[info.queue].fragments[0] == info.id:
         return FragmentCause.DECLARED
-    return FragmentCause.FIXED if queue.is_fixed else FragmentCause.TRAFFIC
+    return FragmentCause.FIXED if known.is_fixed(info.queue) else FragmentCause.TRAFFIC
 
 
 def shape_of(node: Node, primary: Primary) -> ShapeOverview | None:

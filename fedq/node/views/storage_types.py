@@ -34,7 +34,7 @@ class FragmentCause(Enum):
 
     #: The first one, declared with its queue: it is never retired.
     DECLARED = "declared"
-    #: The declaration fixes the number of fragments.
+    #: The declaration, or an operator, fixes the number of fragments.
     FIXED = "fixed"
     #: Publishes came through a node whose fragments were elsewhere.
     TRAFFIC = "traffic"

@@ -7,7 +7,8 @@ node's business.
 Until a client has opened a virtual host it is in the *lobby* (`lobby.py`), which holds
 `lobby_clients_max` of them, and of one address `limits.logins_per_address`. When there is no room,
 there or for any client, who has been there longest makes some, if it had its time. So clients that
-say nothing, or too slowly, cost a bounded amount and shut nobody out.
+say nothing, or too slowly, cost a bounded amount and shut nobody out. A few more clients than there
+may be are let in: the node refuses them once they have logged in, and says where to go instead.
 
 Whose bytes are heard when is `reading.py`.
 
@@ -25,7 +26,7 @@ from functools import partial
 from typing import Final, Protocol, cast
 
 from fedq.core.ids import ConnectionId
-from fedq.core.limits import LOGINS_PER_ADDRESS_MAX, UNREAD_BYTES_MAX
+from fedq.core.limits import LOGINS_PER_ADDRESS_MAX, SURPLUS_CLIENTS_MAX, UNREAD_BYTES_MAX
 from fedq.shell.clients.keep_alive import keep_alive
 from fedq.shell.clients.listeners import ClientSecurity
 from fedq.shell.clients.lobby import Lobby
@@ -196,7 +197,9 @@ class AmqpServer:
                 "limits.connections and the descriptor limit, or add a node",
                 self._connections_max,
             )
-            return False
+            # The node tells those who log in where to go.
+            if left <= -SURPLUS_CLIENTS_MAX:
+                return False
         if not self.lobby.enter(client, host, now):
             self.warn("clients are turned away: %d others are about to log in", len(self.lobby))
             return False

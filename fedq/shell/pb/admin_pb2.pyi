@@ -87,7 +87,7 @@ QUARANTINE_ACT_REQUEUE: QuarantineAct
 QUARANTINE_ACT_DISCARD: QuarantineAct
 
 class NodeFigures(_message.Message):
-    __slots__ = ("node", "incarnation", "zone", "version", "raft_role", "leader", "map_version", "lease_held", "stopping", "uptime_ms", "connections", "channels", "consumers", "private_queues", "memory_bytes", "journal_bytes", "journal_segments", "troubles", "failed_logins", "scrub", "journal_dead_bytes", "alarms", "turns", "traffic", "notes", "admin_address")
+    __slots__ = ("node", "incarnation", "zone", "version", "raft_role", "leader", "map_version", "lease_held", "stopping", "uptime_ms", "connections", "channels", "consumers", "private_queues", "memory_bytes", "journal_bytes", "journal_segments", "troubles", "failed_logins", "scrub", "journal_dead_bytes", "alarms", "turns", "traffic", "notes", "admin_address", "closed")
     NODE_FIELD_NUMBER: _ClassVar[int]
     INCARNATION_FIELD_NUMBER: _ClassVar[int]
     ZONE_FIELD_NUMBER: _ClassVar[int]
@@ -114,6 +114,7 @@ class NodeFigures(_message.Message):
     TRAFFIC_FIELD_NUMBER: _ClassVar[int]
     NOTES_FIELD_NUMBER: _ClassVar[int]
     ADMIN_ADDRESS_FIELD_NUMBER: _ClassVar[int]
+    CLOSED_FIELD_NUMBER: _ClassVar[int]
     node: str
     incarnation: int
     zone: str
@@ -140,7 +141,8 @@ class NodeFigures(_message.Message):
     traffic: ClientTraffic
     notes: _containers.RepeatedScalarFieldContainer[str]
     admin_address: str
-    def __init__(self, node: _Optional[str] = ..., incarnation: _Optional[int] = ..., zone: _Optional[str] = ..., version: _Optional[str] = ..., raft_role: _Optional[_Union[RaftRole, str]] = ..., leader: _Optional[str] = ..., map_version: _Optional[int] = ..., lease_held: _Optional[bool] = ..., stopping: _Optional[bool] = ..., uptime_ms: _Optional[int] = ..., connections: _Optional[int] = ..., channels: _Optional[int] = ..., consumers: _Optional[int] = ..., private_queues: _Optional[int] = ..., memory_bytes: _Optional[int] = ..., journal_bytes: _Optional[int] = ..., journal_segments: _Optional[int] = ..., troubles: _Optional[_Iterable[str]] = ..., failed_logins: _Optional[int] = ..., scrub: _Optional[_Union[Scrub, _Mapping]] = ..., journal_dead_bytes: _Optional[int] = ..., alarms: _Optional[_Union[Alarms, _Mapping]] = ..., turns: _Optional[_Union[Turns, _Mapping]] = ..., traffic: _Optional[_Union[ClientTraffic, _Mapping]] = ..., notes: _Optional[_Iterable[str]] = ..., admin_address: _Optional[str] = ...) -> None: ...
+    closed: str
+    def __init__(self, node: _Optional[str] = ..., incarnation: _Optional[int] = ..., zone: _Optional[str] = ..., version: _Optional[str] = ..., raft_role: _Optional[_Union[RaftRole, str]] = ..., leader: _Optional[str] = ..., map_version: _Optional[int] = ..., lease_held: _Optional[bool] = ..., stopping: _Optional[bool] = ..., uptime_ms: _Optional[int] = ..., connections: _Optional[int] = ..., channels: _Optional[int] = ..., consumers: _Optional[int] = ..., private_queues: _Optional[int] = ..., memory_bytes: _Optional[int] = ..., journal_bytes: _Optional[int] = ..., journal_segments: _Optional[int] = ..., troubles: _Optional[_Iterable[str]] = ..., failed_logins: _Optional[int] = ..., scrub: _Optional[_Union[Scrub, _Mapping]] = ..., journal_dead_bytes: _Optional[int] = ..., alarms: _Optional[_Union[Alarms, _Mapping]] = ..., turns: _Optional[_Union[Turns, _Mapping]] = ..., traffic: _Optional[_Union[ClientTraffic, _Mapping]] = ..., notes: _Optional[_Iterable[str]] = ..., admin_address: _Optional[str] = ..., closed: _Optional[str] = ...) -> None: ...
 
 class ClientTraffic(_message.Message):
     __slots__ = ("received", "confirmed", "returned", "unroutable", "delivered", "delivered_without_ack", "got", "got_nothing", "redelivered", "acknowledged")
@@ -383,6 +385,22 @@ class MoveFragmentReply(_message.Message):
     changed: bool
     fragment: int
     def __init__(self, changed: _Optional[bool] = ..., fragment: _Optional[int] = ...) -> None: ...
+
+class ShapeQueueRequest(_message.Message):
+    __slots__ = ("queue", "fragments")
+    QUEUE_FIELD_NUMBER: _ClassVar[int]
+    FRAGMENTS_FIELD_NUMBER: _ClassVar[int]
+    queue: QueueName
+    fragments: int
+    def __init__(self, queue: _Optional[_Union[QueueName, _Mapping]] = ..., fragments: _Optional[int] = ...) -> None: ...
+
+class ShapeQueueReply(_message.Message):
+    __slots__ = ("changed", "fragments")
+    CHANGED_FIELD_NUMBER: _ClassVar[int]
+    FRAGMENTS_FIELD_NUMBER: _ClassVar[int]
+    changed: bool
+    fragments: int
+    def __init__(self, changed: _Optional[bool] = ..., fragments: _Optional[int] = ...) -> None: ...
 
 class RebalanceRequest(_message.Message):
     __slots__ = ("dry_run",)

@@ -79,6 +79,11 @@ class AdminStub:
                 request_serializer=admin__pb2.MoveFragmentRequest.SerializeToString,
                 response_deserializer=admin__pb2.MoveFragmentReply.FromString,
                 _registered_method=True)
+        self.ShapeQueue = channel.unary_unary(
+                '/fedq.admin.v1.Admin/ShapeQueue',
+                request_serializer=admin__pb2.ShapeQueueRequest.SerializeToString,
+                response_deserializer=admin__pb2.ShapeQueueReply.FromString,
+                _registered_method=True)
         self.Rebalance = channel.unary_unary(
                 '/fedq.admin.v1.Admin/Rebalance',
                 request_serializer=admin__pb2.RebalanceRequest.SerializeToString,
@@ -326,6 +331,15 @@ class AdminServicer:
     def MoveFragment(self, request, context):
         """A fragment is to be led by a member, or stays where it is; answered when that is noted, not when
         it is done. FAILED_PRECONDITION for a member that is down, drained or full.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ShapeQueue(self, request, context):
+        """A queue is to be in so many fragments, whatever it was declared with; answered when that is
+        noted. It grows at once, as far as there are members without one, and shrinks as its last ones
+        are empty and nobody has anything on its way to them. FAILED_PRECONDITION for a stream.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -634,6 +648,11 @@ def add_AdminServicer_to_server(servicer, server):
                     servicer.MoveFragment,
                     request_deserializer=admin__pb2.MoveFragmentRequest.FromString,
                     response_serializer=admin__pb2.MoveFragmentReply.SerializeToString,
+            ),
+            'ShapeQueue': grpc.unary_unary_rpc_method_handler(
+                    servicer.ShapeQueue,
+                    request_deserializer=admin__pb2.ShapeQueueRequest.FromString,
+                    response_serializer=admin__pb2.ShapeQueueReply.SerializeToString,
             ),
             'Rebalance': grpc.unary_unary_rpc_method_handler(
                     servicer.Rebalance,
@@ -1059,6 +1078,33 @@ class Admin:
             '/fedq.admin.v1.Admin/MoveFragment',
             admin__pb2.MoveFragmentRequest.SerializeToString,
             admin__pb2.MoveFragmentReply.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ShapeQueue(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/fedq.admin.v1.Admin/ShapeQueue',
+            admin__pb2.ShapeQueueRequest.SerializeToString,
+            admin__pb2.ShapeQueueReply.FromString,
             options,
             channel_credentials,
             insecure,

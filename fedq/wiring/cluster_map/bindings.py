@@ -11,6 +11,7 @@ from fedq.core.errors import ACCESS_REFUSED, NOT_FOUND, PRECONDITION_FAILED, Ref
 from fedq.core.ids import NodeId, QueueKey
 from fedq.wiring.cluster_map.moves import end_move
 from fedq.wiring.cluster_map.operations import Bind, Unbind, arguments_of
+from fedq.wiring.cluster_map.operations_copies import ShapeChanged
 from fedq.wiring.cluster_map.state import (
     Binding,
     BindingAdded,
@@ -98,6 +99,8 @@ def remove_queue(state: MapState, key: QueueKey) -> None:
     for number in queue.fragments:
         state.changes.append(FragmentRemoved(number, state.fragments.pop(number)))
         end_move(state, number)
+    if state.shapes.pop(key, None) is not None:
+        state.changes.append(ShapeChanged("shapes", key))
     state.changes.append(QueueRemoved(key, tuple(queue.fragments)))
 
 

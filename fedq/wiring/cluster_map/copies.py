@@ -1,7 +1,7 @@
 """The copies of fragments: creating, retiring, and the one compare-and-set of who holds which.
 
-Inputs: the map and a committed `AddFragment`, `RetireIdle`, `SetCopies` or `AdoptCopy`. Output: its
-result; changes are appended to the map's.
+Inputs: the map and a committed `AddFragment`, `RetireIdle`, `ShapeQueue`, `SetCopies` or
+`AdoptCopy`. Output: its result; changes are appended to the map's.
 
 What keeps confirmed messages safe is decided here, whoever proposes:
 
@@ -26,10 +26,16 @@ from fedq.wiring.cluster_map.operations import (
     FragmentOperation,
     RetireFragment,
     SetCopies,
+    arguments_of,
 )
-from fedq.wiring.cluster_map.operations_copies import AdoptCopy, RetireIdle
+from fedq.wiring.cluster_map.operations_copies import (
+    AdoptCopy,
+    RetireIdle,
+    ShapeChanged,
+    ShapeQueue,
+)
 from fedq.wiring.cluster_map.placement import choose, fragment_subject
-from fedq.wiring.cluster_map.records import Queue
+from fedq.wiring.cluster_map.queue_arguments import STREAM
 from fedq.wiring.cluster_map.state import (
     FragmentAdded,
     FragmentChanged,
@@ -51,6 +57,8 @@ def apply(state: MapState, operation: FragmentOperation) -> Ok | Refused:
             return _set_copies(state, operation)
         case AdoptCopy():
             return _adopt(state, operation)
+        case ShapeQueue():
+            return _shape(state, operation)
         case _:
             assert_never(operation)
 
@@ -161,7 +169,7 @@ def _retire(state: MapState, operation: RetireFragment | RetireIdle) -> Ok | Ref
     if len(queue.fragments) == 1:
         return _refused(info, "it is the only one of its queue")
     if isinstance(operation, RetireIdle):
-        why = why_kept(queue, info.id) or _why_not_quiet(state, operation.since)
+        why = why_kept(state, info) or _why_not_quiet(state, operation.since)
         if why:
             return _refused(info, why)
     left = [number for number in queue.fragments if number != info.id]
@@ -172,13 +180,60 @@ def _retire(state: MapState, operation: RetireFragment | RetireIdle) -> Ok | Ref
     return Ok(1)
 
 
-def why_kept(queue: Queue, fragment: FragmentId) -> str:
-    """Why a fragment of the queue stays, whatever becomes of it; "" if it need not (ADR 0100)."""
-    if queue.fragments[0] == fragment:
+def why_kept(state: MapState, info: FragmentInfo) -> str:
+    """Why a fragment stays, whatever becomes of it; "" if it need not (ADR 0100, 0086)."""
+    queue, shape = state.queues[info.queue], state.shapes.get(info.queue)
+    if queue.fragments[0] == info.id:
         return "it is the first one of its queue"
-    if queue.is_fixed:
+    if shape is None and queue.is_fixed:
         return "the queue's declaration fixes their number ('x-fedq-fragments')"
+    if shape and not is_surplus(state, info):
+        return f"an operator has set their number to {shape} (`fedq queue shape`)"
     return ""
+
+
+def is_surplus(state: MapState, info: FragmentInfo) -> bool:
+    """Whether the fragment is one of the last of a queue that is to have fewer (ADR 0086)."""
+    shape = state.shapes.get(info.queue, 0)
+    return shape > 0 and info.id in state.queues[info.queue].fragments[shape:]
+
+
+def refuse_shape(state: MapState, key: QueueKey) -> Refused | None:
+    """Why nobody can set in how many fragments the queue is; None: an operator can."""
+    queue = state.queues.get(key)
+    if queue is None:
+        return Refused(NOT_FOUND, f"no queue '{key.name}' in vhost '{key.vhost}'")
+    if arguments_of(queue.arguments).get("x-queue-type") == STREAM:
+        return Refused(
+            PRECONDITION_FAILED,
+            f"queue '{key.name}' in vhost '{key.vhost}' is a stream, and keeps its fragments: each "
+            "routing key has its own, and its order there; declare another one with "
+            "'x-fedq-fragments'",
+        )
+    return None
+
+
+def _shape(state: MapState, operation: ShapeQueue) -> Ok | Refused:
+    key, wanted = QueueKey(operation.vhost, operation.name), operation.fragments
+    refusal = refuse_shape(state, key)
+    if refusal is not None:
+        return refusal
+    there = state.queues[key].fragments
+    sites = state.open_sites()
+    taken = [state.fragments[number].primary for number in there]
+    nodes = choose(f"queue {key.vhost}/{key.name}", sites, taken, max(0, wanted - len(there)))
+    if state.shapes.get(key) == wanted and not nodes:
+        return Ok()
+    refusal = state.refuse_if_full(len(nodes), by_operator=True)
+    if refusal is not None:
+        return refusal
+    if state.shapes.get(key) != wanted:
+        state.shapes[key] = wanted
+        state.changes.append(ShapeChanged("shapes", key))
+    held = copies_held(state)
+    for node in nodes:
+        create_fragment(state, key, node, held)
+    return Ok(1)
 
 
 def _why_not_quiet(state: MapState, since: MapVersion) -> str:

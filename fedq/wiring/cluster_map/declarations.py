@@ -8,7 +8,7 @@ arguments only those with a meaning are compared, as in RabbitMQ.
 """
 
 from dataclasses import replace
-from typing import assert_never
+from typing import Any, Final, assert_never
 
 from fedq.core.errors import (
     ACCESS_REFUSED,
@@ -54,6 +54,8 @@ from fedq.wiring.cluster_map.state import (
 from fedq.wiring.routing import exchange_arguments
 from fedq.wiring.routing.exchange_arguments import refuse_exchange
 from fedq.wiring.routing.names import node_of
+
+_FRAGMENTS: Final = "x-fedq-fragments"
 
 
 def apply(state: MapState, operation: WiringOperation) -> Ok | Refused:
@@ -162,7 +164,7 @@ def _declare_queue(state: MapState, operation: DeclareQueue) -> Ok | Refused:
         return (
             _first_difference(queue_arguments.name_of(key), pairs)
             or queue_arguments.arguments_differ(
-                key, arguments_of(operation.arguments), arguments_of(known.arguments)
+                key, _wanted(state, key, operation), arguments_of(known.arguments)
             )
             or Ok()
         )
@@ -205,6 +207,19 @@ def _declare_queue(state: MapState, operation: DeclareQueue) -> Ok | Refused:
         # A stream has as many as it asks for, also where nodes are fewer.
         create_fragment(state, key, nodes[number % len(nodes)], held)
     return Ok(1)
+
+
+def _wanted(state: MapState, key: QueueKey, operation: DeclareQueue) -> dict[str, Any]:
+    """What a declaration of a queue that is there asks for, as far as it is compared.
+
+    Where an operator has set the number of fragments, nobody is refused for another one.
+    """
+    wanted = arguments_of(operation.arguments)
+    if key in state.shapes:
+        wanted.pop(_FRAGMENTS, None)
+        known = arguments_of(state.queues[key].arguments)
+        wanted |= {name: value for name, value in known.items() if name == _FRAGMENTS}
+    return wanted
 
 
 def _delete_queue(state: MapState, operation: DeleteQueue) -> Ok | Refused:

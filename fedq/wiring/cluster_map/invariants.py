@@ -28,6 +28,7 @@ def check(state: MapState) -> None:
         assert all(state.fragments[number].queue == key for number in queue.fragments)
         assert key not in state.claims
         assert key.vhost in state.vhosts
+    assert all(key in state.queues for key in state.shapes), "a number of fragments of no queue"
     for binding in state.bindings:
         (source, (kind, key)) = ends_of(binding)
         assert source in state.exchanges, "a binding without its exchange"

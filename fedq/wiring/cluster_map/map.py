@@ -37,17 +37,15 @@ from fedq.wiring.cluster_map import (
     weighing,
 )
 from fedq.wiring.cluster_map.operations import (
-    AddFragment,
     CommandError,
+    FragmentOperation,
     MemberOperation,
     Operation,
-    RetireFragment,
-    SetCopies,
     UnknownCommand,
     decode_command,
 )
 from fedq.wiring.cluster_map.operations_access import AccessOperation
-from fedq.wiring.cluster_map.operations_copies import AdoptCopy, RetireIdle
+from fedq.wiring.cluster_map.operations_copies import ShapeChanged
 from fedq.wiring.cluster_map.operations_members import AdmitNode
 from fedq.wiring.cluster_map.operations_moves import DrainChanged, MoveChanged, MovingOperation
 from fedq.wiring.cluster_map.operations_tracing import TracingOperation
@@ -250,7 +248,7 @@ class ClusterMap(MapState):
     def _apply(self, operation: Operation) -> Result:
         if isinstance(operation, MemberOperation):
             return membership.apply(self, operation)
-        if isinstance(operation, AddFragment | RetireFragment | RetireIdle | SetCopies | AdoptCopy):
+        if isinstance(operation, FragmentOperation):
             return copies.apply(self, operation)
         if isinstance(operation, AccessOperation):
             return access.apply(self, operation)
@@ -280,7 +278,8 @@ class ClusterMap(MapState):
             ):
                 self.members_version = self.version
             elif isinstance(
-                change, FragmentAdded | FragmentChanged | FragmentRemoved | MoveChanged
+                change,
+                FragmentAdded | FragmentChanged | FragmentRemoved | MoveChanged | ShapeChanged,
             ):
                 self.fragments_version = self.version
             elif isinstance(change, AccessChange):

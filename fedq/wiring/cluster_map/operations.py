@@ -36,8 +36,10 @@ from fedq.wiring.cluster_map.operations_copies import (
     RETIRE_FIELDS,
     RETIRE_IDLE_FIELDS,
     SET_COPIES_FIELDS,
+    SHAPE_FIELDS,
     AdoptCopy,
     RetireIdle,
+    ShapeQueue,
 )
 from fedq.wiring.cluster_map.operations_copies import RetireFragment as RetireFragment
 from fedq.wiring.cluster_map.operations_members import MEMBER_FORMS, form_of_process
@@ -212,7 +214,9 @@ class SetCopies:
     restart: bool
 
 
-FragmentOperation: TypeAlias = AddFragment | RetireFragment | RetireIdle | SetCopies | AdoptCopy
+FragmentOperation: TypeAlias = (
+    AddFragment | RetireFragment | RetireIdle | SetCopies | AdoptCopy | ShapeQueue
+)
 WiringOperation: TypeAlias = (
     DeclareExchange
     | DeleteExchange
@@ -313,6 +317,7 @@ _FORMS: Final[dict[str, tuple[Callable[..., Operation], dict[str, Check]]]] = {
     "set_copies": (SetCopies, SET_COPIES_FIELDS),
     "retire_idle": (RetireIdle, RETIRE_IDLE_FIELDS),
     "adopt_copy": (AdoptCopy, ADOPT_FIELDS),
+    "shape_queue": (ShapeQueue, SHAPE_FIELDS),
     **ACCESS_FORMS,
     **TRACING_FORMS,
     **MOVING_FORMS,

@@ -316,6 +316,7 @@ _FORMS: Final = {
     "policies": _Form(_QUEUE_KEY, _POLICY),
     "operator_policies": _Form(_QUEUE_KEY, _POLICY),
     "refusing": _Form(_NAME, _NOTHING),
+    "shapes": _Form(_QUEUE_KEY, _value(_NUMBER)),
     REQUESTS: _Form(_NAME, _value(_RESULTS)),
 }
 #: Those of the state, in the order in which they are written.
@@ -323,7 +324,7 @@ TABLES: Final = tuple(name for name in _FORMS if name != REQUESTS)
 #: What is not written as long as nothing is in it.
 LEFT_OUT_EMPTY: Final = (
     "cluster_name", "traces", "firehose", "drained", "moves", "voters", "roster", "forgotten",
-    "policies", "operator_policies", "refusing",
+    "policies", "operator_policies", "refusing", "shapes",
 )  # fmt: skip
 #: What maps of earlier releases do not say; without users, the map gets its first ones.
 LATER: Final[dict[str, object]] = {
@@ -346,6 +347,7 @@ LATER: Final[dict[str, object]] = {
     "policies": (),
     "operator_policies": (),
     "refusing": (),
+    "shapes": (),
 }
 
 

@@ -13,6 +13,7 @@ from fedq.core import limits
 from fedq.core.errors import RESOURCE_ERROR, Refused
 from fedq.core.ids import FragmentId, Incarnation, MapVersion, NodeId, QueueKey
 from fedq.core.versions import HOSTS, TRACING
+from fedq.wiring.cluster_map.operations_copies import ShapeChanged
 from fedq.wiring.cluster_map.operations_moves import DrainChanged, MoveChanged
 from fedq.wiring.cluster_map.operations_policies import Policy, PolicyChanged, RefusingNoted
 from fedq.wiring.cluster_map.operations_tracing import Trace, TracingChanged
@@ -179,7 +180,7 @@ Change = (
     MemberChanged | MemberSpeaks | RosterChanged | EraChanged | QueueAdded | QueueRemoved
     | FragmentAdded | FragmentChanged | FragmentRemoved | ExchangeAdded | ExchangeRemoved
     | BindingAdded | BindingRemoved | ClaimTaken | ClaimReleased | AccessChange | TracingChanged
-    | DrainChanged | MoveChanged | PolicyChanged | RefusingNoted
+    | DrainChanged | MoveChanged | PolicyChanged | RefusingNoted | ShapeChanged
 )  # fmt: skip
 
 
@@ -196,7 +197,7 @@ TABLES: Final = (
     "cluster_name", "cluster_version", "digest", "drained", "era", "era_number", "exchanges",
     "firehose", "forgotten", "fragments", "grants", "members", "moves", "next_fragment",
     "objects_max", "operator_policies", "policies", "queues", "refusing", "roster", "seeded",
-    "speaks", "traces", "user_limits", "users",
+    "shapes", "speaks", "traces", "user_limits", "users",
     "version", "vhost_limits", "vhosts", "voters",
 )  # fmt: skip
 
@@ -220,6 +221,9 @@ class MapState:
         self.vhosts: dict[str, None] = {}
         self.exchanges: dict[QueueKey, Exchange] = {}
         self.queues: dict[QueueKey, Queue] = {}
+        #: In how many fragments operators have queues, whatever these were declared with; 0: in as
+        #: many as their traffic asks for.
+        self.shapes: dict[QueueKey, int] = {}
         self.bindings: dict[Binding, None] = {}
         self.bindings_of_source: dict[QueueKey, dict[Binding, None]] = {}
         #: Keyed by (kind of destination, its key; a node's virtual host is the exchange's).
@@ -329,6 +333,11 @@ class MapState:
             + len(self.fragments) + len(self.claims) + len(self.vhosts) + len(self.users)
             + len(self.grants)
         )  # fmt: skip
+
+    def is_fixed(self, key: QueueKey) -> bool:
+        """Whether an operator, or else the queue's declaration, fixes its number of fragments."""
+        shape = self.shapes.get(key)
+        return self.queues[key].is_fixed if shape is None else shape > 0
 
     def refuse_if_full(self, more: int = 1, by_operator: bool = False) -> Refused | None:
         """The refusal of `more` further objects; None if there is room for them.

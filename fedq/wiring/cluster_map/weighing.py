@@ -34,6 +34,7 @@ from fedq.wiring.cluster_map.operations_access import (
     SetUserLimits,
     SetVhostLimits,
 )
+from fedq.wiring.cluster_map.operations_copies import ShapeChanged, ShapeQueue
 from fedq.wiring.cluster_map.operations_members import AdmitNode, NameVoters
 from fedq.wiring.cluster_map.operations_moves import (
     DrainChanged,
@@ -101,6 +102,7 @@ _OPERATORS: Final = (
     | PutPolicy
     | DrainNode
     | MoveFragment
+    | ShapeQueue
 )
 
 _Rows: TypeAlias = dict[Any, int]
@@ -131,7 +133,7 @@ class Weights:
         for table in (
             "members", "exchanges", "queues", "bindings", "fragments", "claims", "users", "grants",
             "vhost_limits", "user_limits", "traces", "firehose", "drained", "moves", "roster",
-            "forgotten", "policies", "operator_policies", "refusing",
+            "forgotten", "policies", "operator_policies", "refusing", "shapes",
         ):  # fmt: skip
             for key in getattr(state, table):
                 self._weigh(state, table, key)
@@ -161,7 +163,7 @@ class Weights:
                     self._weigh(state, "grants", grant)
                 case (
                     LimitsChanged() | TracingChanged() | RosterChanged() | PolicyChanged()
-                    | RefusingNoted()
+                    | RefusingNoted() | ShapeChanged()
                 ):  # fmt: skip
                     self._weigh(state, change.table, change[1])
                 case DrainChanged(node):
@@ -225,6 +227,8 @@ def may_add(operation: Operation) -> int:
         size = len(encode_operation(operation)) + _ROW_BYTES
         if isinstance(operation, AddVhost):
             size *= 2 + len(PREDECLARED)
+        if isinstance(operation, ShapeQueue):
+            size += operation.fragments * _NEW_FRAGMENT_BYTES
         return size - limits.MAP_RESERVE_BYTES
     return 0
 

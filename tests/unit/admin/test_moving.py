@@ -16,6 +16,7 @@ from fedq.node.views.alarm_view import AlarmOverview
 from fedq.node.views.overview_types import FragmentOverview, QueueOverview, Staying
 from fedq.shell.pb import admin_pb2 as pb
 from fedq.shell.pb import admin_pb2_grpc
+from fedq.wiring.cluster_map.operations_copies import ShapeQueue
 from fedq.wiring.cluster_map.operations_members import ForgetNode
 from fedq.wiring.cluster_map.operations_moves import DrainNode, MoveFragment, UndrainNode
 from tests.unit.admin.served import HandFilled, Served, a_cluster, add_queue, set_member
@@ -319,3 +320,23 @@ def test_what_is_no_plan_is_refused_before_anybody_is_asked(
     done = fedq(*planned(tmp_path / "plan.json", form))
     assert (done.exit_code, words in done.err) == (2, True)
     assert fedq("cluster", "rebalance", "--plan", str(tmp_path / "none")).exit_code == 2
+
+
+def test_the_command_line_sets_in_how_many_fragments_a_queue_is(
+    proposals: Proposals, servers: Served
+) -> None:
+    at = ("--node", servers.address("n1"))
+    done = fedq("queue", "shape", "orders", "--fragments", "2", *at)
+    assert done.exit_code == 0
+    assert "orders is to be in 2 fragments; it is in 1" in done.out
+    assert "ask again when there is" in done.out
+    done = fedq("queue", "shape", "orders", "--fragments", "auto", *at)
+    assert "in as many fragments as its traffic asks for; 1 now" in done.out
+    assert proposals.proposed == [ShapeQueue("/", "orders", 2), ShapeQueue("/", "orders", 0)]
+    for wrong in ("0", "65", "many"):
+        refused = fedq("queue", "shape", "orders", "--fragments", wrong, *at)
+        assert refused.exit_code == 2
+        assert f"a number from 1 to 64, or auto, not '{wrong}'" in refused.err
+    missing = fedq("queue", "shape", "nothing", "--fragments", "2", *at)
+    assert missing.exit_code == 1
+    assert "no shared queue 'nothing'" in missing.err

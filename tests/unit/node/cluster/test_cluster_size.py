@@ -43,6 +43,7 @@ def test_clients_wait_until_the_last_member_has_come_up() -> None:
     # A load balancer would send it clients whom it refuses.
     ready = overview(cluster.node("n1")).readiness
     assert ready() is Readiness.CLOSED
+    assert "once 3 members have come up" in overview(cluster.node("n1")).node().closed
     assert (
         "once 3 members have come up (cluster_size); 2 have: start the others"
         in troubles(cluster)[0]
@@ -50,6 +51,7 @@ def test_clients_wait_until_the_last_member_has_come_up() -> None:
     joins(cluster, "n3")
     cluster.wait_for(lambda: client.has(ConnectionOpenOk))
     assert troubles(cluster) == []
+    assert overview(cluster.node("n1")).node().closed == ""
     assert ready() is Readiness.READY
 
 

@@ -17,6 +17,7 @@ from pathlib import Path
 import pytest
 
 from fedq.core.ids import ConnectionId, NodeId
+from fedq.core.limits import SURPLUS_CLIENTS_MAX
 from fedq.shell.clients import amqp_server, listeners, reading
 from fedq.shell.config.certificates import make_authority, make_node_certificate
 from fedq.shell.config.values import ClientTls, ConfigError, Listener
@@ -351,16 +352,18 @@ def test_a_connection_closed_while_it_is_held_sees_its_end(
 def test_clients_beyond_the_limit_are_turned_away(caplog: pytest.LogCaptureFixture) -> None:
     async def scenario() -> None:
         async with served(connections_max=1) as one:
-            _, first = await asyncio.open_connection(HOST, one.port)
-            await until(lambda: one.node.of("on_connected"))
-            reader, second = await asyncio.open_connection(HOST, one.port)
+            # Some beyond the limit hear from the node where to go.
+            most = 1 + SURPLUS_CLIENTS_MAX
+            there = [await asyncio.open_connection(HOST, one.port) for _ in range(most)]
+            await until(lambda: len(one.node.of("on_connected")) == most)
+            reader, further = await asyncio.open_connection(HOST, one.port)
             assert await hears_nothing(reader)
-            second.close()
-            first.close()
+            for each in (further, *(writer for _, writer in there)):
+                each.close()
             await until(lambda: one.server.connections == 0)
-            _, third = await asyncio.open_connection(HOST, one.port)
-            await until(lambda: len(one.node.of("on_connected")) == 2)
-            third.close()
+            _, last = await asyncio.open_connection(HOST, one.port)
+            await until(lambda: len(one.node.of("on_connected")) == most + 1)
+            last.close()
 
     with caplog.at_level(logging.WARNING):
         run(scenario())

@@ -50,7 +50,7 @@ from fedq.wiring.cluster_map.operations_access import (
     SetUserLimits,
     SetVhostLimits,
 )
-from fedq.wiring.cluster_map.operations_copies import AdoptCopy, RetireIdle
+from fedq.wiring.cluster_map.operations_copies import AdoptCopy, RetireIdle, ShapeQueue
 from fedq.wiring.cluster_map.operations_members import (
     AdmitNode,
     ForgetNode,
@@ -233,6 +233,13 @@ OPERATIONS_POLICIES: Final[list[Operation]] = [
 OPERATIONS_RETIRING: Final[list[Operation]] = [RetireIdle(THREE, Epoch(4), MapVersion(2**40))]
 
 
+#: And with version 15: numbers of fragments that operators set.
+OPERATIONS_SHAPES: Final[list[Operation]] = [
+    ShapeQueue("/", "orders", 64),
+    ShapeQueue(INVOICES.vhost, INVOICES.name, 0),
+]
+
+
 def tables(state: MapState) -> dict[str, object]:
     """All of a map, in the order in which it is kept."""
     return {
@@ -385,8 +392,26 @@ def test_what_came_with_retiring_still_reads_and_is_still_written_alike() -> Non
     assert command.operations == tuple(OPERATIONS_RETIRING)
 
 
+def test_what_came_with_shapes_still_reads_and_is_still_written_alike() -> None:
+    golden = lines("map-v15-shapes.operations")
+    assert [encode_operation(operation) for operation in OPERATIONS_SHAPES] == golden
+    command = decode_command(command_of("a request", golden))
+    assert command.operations == tuple(OPERATIONS_SHAPES)
+
+
+def test_the_golden_snapshot_with_shapes_still_reads_and_is_still_written_alike() -> None:
+    golden = (GOLDEN / "map-v15-shapes.snapshot").read_bytes()
+    state, remembered = all_there_is()
+    state.shapes = {ORDERS: 2, INVOICES: 0}
+    read, _ = decode(golden, limits.MAP_OBJECTS_MAX)
+    assert tables(read) == tables(state)
+    assert encode(state, remembered) == golden
+
+
 def test_the_golden_operations_are_of_every_kind() -> None:
-    later = (*OPERATIONS_V11, *OPERATIONS_V12, *OPERATIONS_MOVES, *OPERATIONS_V13)
+    later = (
+        *OPERATIONS_V11, *OPERATIONS_V12, *OPERATIONS_MOVES, *OPERATIONS_V13, *OPERATIONS_SHAPES
+    )  # fmt: skip
     written = [*OPERATIONS, *later, *OPERATIONS_VOTERS, *OPERATIONS_POLICIES, *OPERATIONS_RETIRING]
     assert {type(operation) for operation in written} == {*get_args(Operation)}
 
