@@ -385,6 +385,16 @@ def test_what_came_with_retiring_still_reads_and_is_still_written_alike() -> Non
     assert command.operations == tuple(OPERATIONS_RETIRING)
 
 
+def test_a_command_in_order_still_reads_and_is_still_written_alike() -> None:
+    (golden,) = lines("map-v15-in-order.commands")
+    operations = (
+        DeclareQueue("/", "orders", True, False, "", NORTH, 1, 2, "all"), DeleteQueue("/", "old"),
+    )  # fmt: skip
+    encoded = [encode_operation(operation) for operation in operations]
+    assert command_of("süd-7-2", encoded, in_order=True) == golden
+    assert decode_command(golden) == Command("süd-7-2", operations, limits.MAP_BYTES_MAX, True)
+
+
 def test_the_golden_operations_are_of_every_kind() -> None:
     later = (*OPERATIONS_V11, *OPERATIONS_V12, *OPERATIONS_MOVES, *OPERATIONS_V13)
     written = [*OPERATIONS, *later, *OPERATIONS_VOTERS, *OPERATIONS_POLICIES, *OPERATIONS_RETIRING]
