@@ -82,18 +82,36 @@ def measured(
 
 
 def look(url: str, is_over: Event, told: Any) -> None:
-    """Declares one queue passively, again and again; tells what that took, or what failed."""
+    """Declares one queue passively, again and again.
+
+    Tells that it has begun, then what each took; or, at either point, what failed.
+    """
     taken = Histogram()
     try:
         with AmqpClient(url, None, _ANSWER_S) as client:
-            while not is_over.wait(_REST_S):
+            while True:
                 began = time.monotonic_ns()
                 client.call(m.QueueDeclare(LOOKED_AT, passive=True), m.QueueDeclareOk)
                 taken.record((time.monotonic_ns() - began) // 1_000)
+                if taken.count == 1:
+                    told.send({})
+                if is_over.wait(_REST_S):
+                    break
     except CommandError as error:
         told.send(str(error))
         return
     told.send(taken.summary())
+
+
+def heard(ours: Any) -> dict[str, Any]:
+    """What the other process tells next. Raises `CommandError`."""
+    try:
+        told: dict[str, Any] | str = ours.recv()
+    except EOFError:
+        raise CommandError("the client that looks at a queue died") from None
+    if isinstance(told, str):
+        raise CommandError(f"the client that looks at a queue: {told}")
+    return told
 
 
 @contextmanager
@@ -106,15 +124,10 @@ def looked_at(url: str, found: dict[str, Any]) -> Iterator[None]:
     # Its end alone is open from now on: if it dies, that is heard.
     theirs.close()
     try:
+        heard(ours)
         yield
         is_over.set()
-        try:
-            summary = ours.recv()
-        except EOFError:
-            raise CommandError("the client that looks at a queue died") from None
-        if isinstance(summary, str):
-            raise CommandError(f"the client that looks at a queue: {summary}")
-        found["passive_us"] = summary
+        found["passive_us"] = heard(ours)
     finally:
         process.kill()
         process.join()

@@ -40,8 +40,8 @@ from fedq.wiring.cluster_map.operations import DeclareQueue, DeleteQueue, encode
 from fedq.wiring.cluster_map.queue_arguments import shape_of
 from fedq.wiring.cluster_map.state import Ok
 
-#: A turn that applies so many declarations takes a few milliseconds.
-REQUESTS_MAX: Final = 64
+#: A turn that applies so many declarations takes a few milliseconds, for which others wait.
+REQUESTS_MAX: Final = 32
 
 _Asked: TypeAlias = QueueDeclare | QueueDelete
 _NOTHING: Final = Totals(0, 0)
