@@ -60,6 +60,8 @@ RETIRING: Final = 15
 SHAPES: Final = 15
 #: From which one on copies and votes go to different hosts first (docs/adr/0098).
 HOSTS: Final = 15
+#: From which one on a command may be in order (docs/adr/0110).
+IN_ORDER: Final = 15
 
 #: What operators get with each of the last ones, once all nodes speak it.
 FEATURES: Final[dict[int, tuple[str, ...]]] = {
@@ -73,6 +75,7 @@ FEATURES: Final[dict[int, tuple[str, ...]]] = {
         "voters that are replaced by observers", "names that belong to one data directory",
         "policies", "fragments that are retired", "workers of a host",
         "numbers of fragments that operators set",
+        "declarations that are proposed together",
     ),
 }  # fmt: skip
 

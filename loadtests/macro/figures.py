@@ -234,3 +234,18 @@ LONG_TURNS: Final = Figure(
     "turns over 50 ms", "of all nodes", False, _plain("long_turns"), is_timed=True
 )
 DISK_MAX: Final = Figure("disk at most", "MiB", False, _scaled("disk_bytes_max", 1 / (KIB * KIB)))
+DECLARED: Final = Figure(
+    "queues declared", "a second", True, _plain("declared_per_second"), is_timed=True
+)
+DECLARED_CPU: Final = Figure(
+    "CPU for a declaration, all nodes", "µs", False, _plain("declared_cpu_us")
+)
+DELETED: Final = Figure(
+    "queues deleted", "a second", True, _plain("deleted_per_second"), is_timed=True
+)
+DELETED_CPU: Final = Figure("CPU for a deletion, all nodes", "µs", False, _plain("deleted_cpu_us"))
+PASSIVE_P99: Final = Figure(
+    "another client's passive declaration p99", "ms", False, _within("passive_us", "p99", 1e-3),
+    is_timed=True,
+)  # fmt: skip
+IDLE_CORE: Final = Figure("CPU of a node", "% of a core", False, _plain("core_percent"))

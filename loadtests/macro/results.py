@@ -17,6 +17,7 @@ from rich.table import Table
 from loadtests.macro.figures import number
 from loadtests.macro.machine import disturbance
 from loadtests.macro.running import Run
+from loadtests.macro.work import BENCH
 from loadtests.macro.works import WORKS, Row, Work
 
 VERSION: Final = 1
@@ -104,6 +105,8 @@ def summarise(
 def _is_thin(run: Run) -> bool:
     """Whether a broker that was to go at full speed hardly got to work."""
     options = WORKS[run.work].options
+    if WORKS[run.work].generator != BENCH:
+        return False
     if run.failure or "--rate" in options or "--idle" in options:
         return False
     used_s = sum(float(one["cpu_seconds"]) for one in run.outcome["brokers"])

@@ -72,7 +72,7 @@ def generator_command(
 ) -> list[str]:
     """The load generator's command line for a work."""
     own = {"fedq": work.fedq, "rabbitmq": work.rabbitmq}[kind]
-    command = [*pinned(core), sys.executable, "-m", "fedq", "bench", "--json", "--quiet"]
+    command = [*pinned(core), sys.executable, *work.generator]
     for address in broker.addresses[: work.addresses]:
         command += ["--url", f"amqp://guest:guest@{address.host}:{address.port}"]
     for pid in broker.pids:

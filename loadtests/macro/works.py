@@ -8,108 +8,18 @@ Out: `WORKS` by name, and `chosen()`.
 """
 
 from collections.abc import Iterable
-from dataclasses import dataclass
-from enum import Enum
-from typing import Final, NamedTuple
+from typing import Final
 
 from loadtests.macro import figures
-from loadtests.macro.figures import Aim, Figure
+from loadtests.macro.clusters import of_three
+from loadtests.macro.figures import Aim
+from loadtests.macro.work import RELIABLE, SPEED, TRANSIENT, WINDOW, replicas
+from loadtests.macro.work import Group as Group
+from loadtests.macro.work import Row as Row
+from loadtests.macro.work import Scene as Scene
+from loadtests.macro.work import Work as Work
 
-WINDOW: Final = "200"
 MANY: Final = 10_000
-
-
-class Group(Enum):
-    """Works that may share a broker; brokers alternate from group to group."""
-
-    QUEUES = "queues"
-    LATENCY = "latency"
-    TOPICS = "topics"
-    FANOUT = "fanout"
-    MANY = "many"
-    STREAMS = "streams"
-    DEEP = "deep"
-    BESIDE = "beside"
-    JOIN = "join"
-    CLUSTER = "cluster"
-
-    @property
-    def nodes(self) -> int:
-        """How many nodes the broker has."""
-        return 3 if self in (Group.CLUSTER, Group.JOIN) else 1
-
-    @property
-    def is_scaled(self) -> bool:
-        """Whether its works fill queues of the size that the command line gives."""
-        return self in (Group.DEEP, Group.JOIN)
-
-
-class Scene(Enum):
-    """What is done around a load, and measured, too (`loadtests.macro.scenes`)."""
-
-    RESTART = "restart"
-    JOIN = "join"
-
-
-class Row(NamedTuple):
-    """A figure of a work, and what is aimed at."""
-
-    figure: Figure
-    aim: Aim | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Work:
-    """One load."""
-
-    name: str
-    about: str
-    group: Group
-    #: For `fedq bench`.
-    options: tuple[str, ...]
-    rows: tuple[Row, ...]
-    #: Only for the broker of this name: arguments of the queue.
-    fedq: tuple[str, ...] = ()
-    rabbitmq: tuple[str, ...] = ()
-    #: To how many of the broker's nodes the clients are spread.
-    addresses: int = 1
-    needs_fresh_broker: bool = False
-    is_in_quick: bool = True
-    #: Than usual: few messages a second need more seconds.
-    times_longer: int = 1
-    #: Measured so often in each round, the brokers in turn, as all works of its group.
-    times_oftener: int = 1
-    #: Under load before measuring. After ten thousand set-ups a broker has something to clear up.
-    warm_up_s: float = 1.0
-    #: How long connecting, declaring and ending may take beside the measured time.
-    patience_s: float = 40.0
-    #: Only when it is named: it takes long, or needs much disk.
-    is_on_request: bool = False
-    #: fedq's bound of memory; None: its default.
-    memory_bytes: int | None = None
-    #: What is measured has so long, whatever the usual seconds; None: the usual ones.
-    deadline_s: float | None = None
-    scene: Scene | None = None
-    #: Options of another load that goes on meanwhile, at a low priority.
-    beside: tuple[str, ...] = ()
-    #: A queue of its own keeps one persistent message meanwhile.
-    has_old_message: bool = False
-    #: RabbitMQ has nothing like it.
-    is_own: bool = False
-
-
-TRANSIENT: Final = ("--auto-ack",)
-RELIABLE: Final = ("--persistent", "--confirms", WINDOW, "--prefetch", WINDOW)
-
-
-def replicas(count: int) -> tuple[str, ...]:
-    """The argument by which fedq makes so many copies."""
-    return ("--queue-argument", f"x-fedq-replicas={count}")
-
-
-#: RabbitMQ's way of having copies; one on each of three nodes.
-QUORUM: Final = ("--queue-argument", "x-queue-type=quorum")
-SPEED: Final = (Row(figures.PER_SECOND),)
 
 
 def _speed(aim: float | None) -> tuple[Row, ...]:
@@ -371,48 +281,6 @@ def _streams() -> list[Work]:
     return found
 
 
-def _copies() -> list[Work]:
-    twice = Aim(2.0, is_relative=True)
-    rows = (
-        Row(figures.PER_CPU, twice), *SPEED, Row(figures.CONFIRM_P50), Row(figures.CONFIRM_P99),
-    )  # fmt: skip
-    return [
-        Work(
-            f"copies-{count}",
-            f"three nodes, {count} copies (RabbitMQ: quorum queue of 3), otherwise as persistent",
-            Group.CLUSTER, ("--size", "16", *RELIABLE), rows, fedq=replicas(count), rabbitmq=QUORUM,
-        )
-        for count in (2, 3)
-    ]  # fmt: skip
-
-
-def _spread() -> list[Work]:
-    kinds = (
-        ("spread", "transient, one copy", TRANSIENT, replicas(1), ()),
-        ("spread-persistent", "persistent, 2 copies", RELIABLE, replicas(2), QUORUM),
-    )
-    found: list[Work] = []
-    for kind, about, options, fedq, rabbitmq in kinds:
-        base = f"{kind}-1"
-        for nodes in (1, 2, 3):
-            rows: tuple[Row, ...] = (Row(figures.CPU_EACH), *SPEED)
-            if nodes > 1:
-                rows += (Row(figures.rise_over(base), Aim(1.2) if nodes == 3 else None),)
-            where = "one node" if nodes == 1 else f"{nodes} nodes"
-            found.append(
-                Work(
-                    f"{kind}-{nodes}",
-                    f"a cluster of three, 3 → 3, {about}, clients on {where}",
-                    Group.CLUSTER,
-                    ("--size", "16", "--producers", "3", "--consumers", "3", *options),
-                    rows,
-                    fedq=(*fedq, "--queue-argument", "x-fedq-fragments=3"), rabbitmq=rabbitmq,
-                    addresses=nodes, is_in_quick=kind == "spread-persistent" and nodes != 2,
-                )
-            )  # fmt: skip
-    return found
-
-
 WORKS: Final = {
     work.name: work
     for work in [
@@ -425,8 +293,7 @@ WORKS: Final = {
         *_restarts(),
         *_beside(),
         *_joins(),
-        *_copies(),
-        *_spread(),
+        *of_three(),
     ]
 }
 

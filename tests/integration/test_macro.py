@@ -83,6 +83,20 @@ def test_clients_are_spread_over_a_cluster(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
+def test_declarations_and_idle_nodes_are_measured_on_three_nodes(tmp_path: Path) -> None:
+    with FedqBroker(tmp_path / "broker", "", 3) as broker:
+        few = replace(WORKS["declare"], options=("--queues", "40", "--window", "20"))
+        declared = measure(broker, few, "fedq", 1, 0.3, "")
+        rested = measure(broker, replace(WORKS["idle-3"], warm_up_s=0.0), "fedq", 1, 1.0, "")
+        assert broker.cluster.ask("queue", "list")["queues"] == []
+    assert not declared.failure
+    assert declared.outcome["declared_cpu_us"] > 0
+    assert declared.outcome["passive_us"]["count"] > 0
+    assert not rested.failure
+    assert rested.outcome["core_percent"] > 0
+
+
+@pytest.mark.slow
 def test_a_broker_that_refuses_the_work_is_a_failure_with_words(tmp_path: Path) -> None:
     with FedqBroker(tmp_path / "broker", "") as broker:
         run = measure(broker, WORKS["spread-1"], "rabbitmq", 1, 0.3, "")

@@ -112,8 +112,12 @@ class AmqpClient:
         self._send(encode_method(CHANNEL, request))
         return self._expect(answer)
 
+    def answer(self, answer: type[Answer]) -> Answer:
+        """The answer to a request that was sent before, in the order in which they were."""
+        return self._expect(answer)
+
     def tell(self, *methods: m.Method) -> None:
-        """Sends methods that have no answer."""
+        """Sends methods, and waits for no answer."""
         self._send(b"".join(encode_method(CHANNEL, method) for method in methods))
 
     def get(self, queue: str) -> Message | None:

@@ -35,6 +35,7 @@ from fedq.core.ids import ConnectionId
 from fedq.core.limits import WAITING_BYTES_MAX
 from fedq.node.clients.access import Access
 from fedq.node.clients.backlog import backlog_of, give_up_waiting, needs_no_map
+from fedq.node.clients.joining import Joining
 from fedq.node.clients.logins import commands_of
 from fedq.node.clients.permissions import Permissions
 from fedq.node.consuming.room import Consuming
@@ -49,7 +50,7 @@ from fedq.node.records.line_ends import stripped
 from fedq.node.records.next_turn import NextTurn
 from fedq.node.records.state import NodeState
 from fedq.node.records.wakes import Wakes
-from fedq.node.requests.room import Handler
+from fedq.node.requests.room import Requests
 
 #: Commands that may wait behind a request before the connection is not read any more.
 BACKLOG_MAX = 64
@@ -69,14 +70,14 @@ class ClientFlow:
     """The clients of a node: connections, channels, and who answers which command."""
 
     __slots__ = (
-        "_fenced", "_handlers", "_late", "_next_turn", "_wakes", "access", "answers", "blocking",
-        "ends", "permissions", "publishing", "readers", "settings", "settling", "state",
+        "_fenced", "_handlers", "_joining", "_late", "_next_turn", "_wakes", "access", "answers",
+        "blocking", "ends", "permissions", "publishing", "readers", "settings", "settling", "state",
     )  # fmt: skip
 
     def __init__(
         self, state: NodeState, answers: Answers, settings: ConnectionSettings, access: Access,
         permissions: Permissions, publishing: PublishFlow, consuming: Consuming,
-        ends: ChannelEnds, handlers: dict[type, Handler],
+        ends: ChannelEnds, requests: Requests,
     ) -> None:  # fmt: skip
         self.state = state
         self.answers = answers
@@ -95,7 +96,10 @@ class ClientFlow:
         self._fenced: dict[Channel, None] = {}
         self._next_turn = NextTurn(state.work)
         self.blocking = publishing.blocking
-        self._handlers = handlers
+        self._handlers = requests.handlers
+        self._joining = Joining(
+            state, requests.trains, permissions, publishing.outlets, self._contain
+        )
 
     # --- sockets -----------------------------------------------------------------------------
 
@@ -224,6 +228,8 @@ class ClientFlow:
                         self._go_on_later(channel, command)
                     else:
                         self._perform(channel, command)
+                    return
+                if not channel.backlog and self._joining.takes(channel, command, REQUEST_WORK):
                     return
                 backlog = backlog_of(channel)
                 backlog.append(command)
@@ -359,8 +365,13 @@ class ClientFlow:
         self.state.waiting.pop(channel, None)
         client, work = channel.client, self.state.work
         self._begin_share(client)
-        while channel.backlog and not channel.waiting and not channel.closed:
-            if work.is_spent:
+        while channel.backlog and not channel.closed:
+            if channel.waiting:
+                command = channel.backlog[0]
+                if not self._joining.takes(channel, command, REQUEST_WORK) or channel.closed:
+                    break
+                channel.backlog.popleft()
+            elif work.is_spent:
                 self._wait_for_turn(channel)
             else:
                 self._perform(channel, channel.backlog.popleft())

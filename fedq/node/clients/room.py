@@ -29,7 +29,7 @@ class Clients:
         self.access = Access(state, cluster.proposals, cluster.tallies)
         self.flow = ClientFlow(
             state, answers, connection_settings(state, self.access), self.access, permissions,
-            publishing.flow, consuming, endings.channels, requests.handlers,
+            publishing.flow, consuming, endings.channels, requests,
         )  # fmt: skip
         self.evictions = Evictions(state, self.flow, endings.private)
         self.fencing = Fencing(state, self.flow)

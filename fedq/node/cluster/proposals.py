@@ -3,7 +3,8 @@
 Inputs: operations with whoever wants to hear the result, committed commands, ticks. Outputs:
 commands in `out.proposals`.
 
-What gathers in one turn travels as one command. A command that is not committed in time is asked
+What gathers in one turn travels as one command, but for what is asked for in order, up to the first
+refusal: that has a command of its own (`InOrder`). A command that is not committed in time is asked
 for again under the same request id, so it takes effect once. What has no one waiting for it
 (failover and the like) is asked for once: whoever decided it decides anew.
 """
@@ -13,10 +14,11 @@ from typing import TypeAlias
 
 from fedq.core.errors import RESOURCE_ERROR, Refused
 from fedq.core.ids import QueueKey
-from fedq.core.limits import COMMANDS_IN_FLIGHT_MAX
+from fedq.core.limits import COMMANDS_IN_FLIGHT_MAX, OPERATIONS_PER_COMMAND_MAX
 from fedq.node.records.state import NodeState
 from fedq.node.risk import Fault
 from fedq.wiring.cluster_map.operations import (
+    OPERATIONS_BYTES_MAX,
     AddFragment,
     Operation,
     command_of,
@@ -47,16 +49,41 @@ class _Sent:
         self.deadline_ms = now_ms + timeout_ms
 
 
+class InOrder:
+    """Operations that take effect in their order, up to the first that is refused."""
+
+    __slots__ = ("_room", "answers", "encoded", "is_open")
+
+    def __init__(self) -> None:
+        self._room = OPERATIONS_BYTES_MAX
+        self.encoded: list[bytes] = []
+        self.answers: list[Answer | None] = []
+        #: It has not been sent, so more may be added.
+        self.is_open = True
+
+    def takes(self, operation: bytes) -> bool:
+        """Whether there is room for another encoded operation."""
+        is_full = len(self.encoded) >= OPERATIONS_PER_COMMAND_MAX
+        return self.is_open and not is_full and len(operation) < self._room
+
+    def add(self, operation: bytes, answer: Answer) -> None:
+        """Adds an encoded operation that it takes; `answer` hears its result, exactly once."""
+        self._room -= len(operation) + 1
+        self.encoded.append(operation)
+        self.answers.append(answer)
+
+
 class Proposals:
     """The changes that this node has asked for and not heard of yet."""
 
-    __slots__ = ("_gathered", "_last", "_sent", "state")
+    __slots__ = ("_gathered", "_in_order", "_last", "_sent", "state")
 
     def __init__(self, state: NodeState) -> None:
         self.state = state
         self._last = 0
         #: Encoded operations.
         self._gathered: list[tuple[bytes, Answer | None]] = []
+        self._in_order: list[InOrder] = []
         self._sent: dict[str, _Sent] = {}
 
     def ask(self, operation: Operation, answer: Answer | None = None) -> None:
@@ -69,6 +96,14 @@ class Proposals:
             answer(Refused(RESOURCE_ERROR, TOO_LARGE))
             return
         self._gathered.append((encoded, answer))
+
+    def begin_in_order(self) -> InOrder | Refused:
+        """Begins operations that are to take effect in order; they leave at the turn's end."""
+        if len(self._sent) >= COMMANDS_IN_FLIGHT_MAX:
+            return GAVE_UP
+        begun = InOrder()
+        self._in_order.append(begun)
+        return begun
 
     def ask_together(self, operations: list[Operation]) -> None:
         """Proposes operations that take effect in one commit, or not at all."""
@@ -89,21 +124,36 @@ class Proposals:
 
     def flush(self) -> None:
         """Makes commands of what gathered in this turn."""
-        state, gathered = self.state, self._gathered
+        if self._in_order:
+            self._flush_in_order()
+        gathered = self._gathered
         if not gathered:
             return
         self._gathered = []
         while gathered:
             count = fitting([encoded for encoded, _ in gathered])
             now, gathered = gathered[:count], gathered[count:]
-            request = self._next_request()
-            command = command_of(request, [encoded for encoded, _ in now])
-            state.out.proposals.append(command)
             answers = [answer for _, answer in now]
-            if any(answer is not None for answer in answers):
-                self._sent[request] = _Sent(
-                    command, answers, state.now_ms, state.settings.request_timeout_ms
-                )
+            self._propose([encoded for encoded, _ in now], answers, in_order=False)
+
+    def _flush_in_order(self) -> None:
+        begun, self._in_order = self._in_order, []
+        for each in begun:
+            each.is_open = False
+            if len(each.encoded) == 1:
+                # It travels with the others.
+                self._gathered.append((each.encoded[0], each.answers[0]))
+            elif each.encoded:
+                self._propose(each.encoded, each.answers, in_order=True)
+
+    def _propose(self, encoded: list[bytes], answers: list[Answer | None], in_order: bool) -> None:
+        state, request = self.state, self._next_request()
+        command = command_of(request, encoded, in_order)
+        state.out.proposals.append(command)
+        if any(answer is not None for answer in answers):
+            self._sent[request] = _Sent(
+                command, answers, state.now_ms, state.settings.request_timeout_ms
+            )
 
     def on_committed(self, request: str, results: list[Result]) -> None:
         """A command took effect; whoever asked hears the results."""

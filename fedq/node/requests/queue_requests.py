@@ -46,16 +46,13 @@ from fedq.node.requests.queue_refusals import (
     refuse_other,
 )
 from fedq.node.requests.reader_requests import refuse_method
+from fedq.node.requests.trains import Trains
 from fedq.proxy.calls import COUNT_MAX, Finish, Totals
-from fedq.wiring.cluster_map import declarations
 from fedq.wiring.cluster_map.operations import (
     Bind,
-    DeclareQueue,
-    DeleteQueue,
     Unbind,
     arguments_of,
 )
-from fedq.wiring.cluster_map.queue_arguments import shape_of
 from fedq.wiring.cluster_map.state import Binding
 from fedq.wiring.routing.exchange_arguments import refuse_binding
 from fedq.wiring.routing.names import node_of, server_name
@@ -68,12 +65,13 @@ class QueueRequests:
 
     __slots__ = (
         "answers", "asking", "dispatching", "ends", "locked", "private", "private_ends",
-        "proposals", "registrations", "replies", "state",
+        "proposals", "registrations", "replies", "state", "trains",
     )  # fmt: skip
 
     def __init__(
         self, state: NodeState, answers: Answers, ends: ChannelEnds, proposals: Proposals,
         private: Private, private_ends: PrivateEnds, copies: Copies, replies: DirectReply,
+        trains: Trains,
     ) -> None:  # fmt: skip
         self.state = state
         self.answers = answers
@@ -85,6 +83,7 @@ class QueueRequests:
         self.dispatching = copies.dispatching
         self.asking = copies.asking
         self.replies = replies
+        self.trains = trains
         self.locked = LockedNames(state, answers)
 
     # --- which queue is meant ----------------------------------------------------------------
@@ -144,7 +143,7 @@ class QueueRequests:
             else:
                 self._declare_same(channel, request)
         elif key in self.state.map.queues:
-            self._declare_shared(channel, request, key)
+            self.trains.declare(channel, request, key)
         else:
             self._declare_new(channel, request, key)
 
@@ -175,7 +174,7 @@ class QueueRequests:
         if refused is not None:
             self.ends.refuse(channel, refused, request)
         elif not request.exclusive:
-            self._declare_shared(channel, request, key)
+            self.trains.declare(channel, request, key)
         elif request.queue:
             self._claim(channel, request, key)
         else:
@@ -221,41 +220,6 @@ class QueueRequests:
 
         self.answers.wait(channel)
         self.registrations.claim(key, on_result)
-
-    def _declare_shared(self, channel: Channel, request: QueueDeclare, key: QueueKey) -> None:
-        operation = self._declaration(request, key)
-        if key in self.state.map.queues:
-            # For a queue that exists, applying only compares: it needs no commit.
-            same = (
-                locked(key) if request.exclusive else declarations.apply(self.state.map, operation)
-            )
-            if isinstance(same, Refused):
-                self.ends.refuse(channel, same, request)
-            else:
-                self.answers.wait(channel)
-                self.answers.when_everywhere(lambda: self._declared(channel, request, key))
-            return
-
-        def on_result(result: Result) -> None:
-            if isinstance(result, Refused):
-                self.ends.refuse(channel, result, request)
-            else:
-                self.answers.when_everywhere(declared)
-
-        def declared() -> None:
-            if not channel.closed:
-                self._declared(channel, request, key)
-
-        self.answers.wait(channel)
-        self.proposals.ask(operation, on_result)
-
-    def _declaration(self, request: QueueDeclare, key: QueueKey) -> DeclareQueue:
-        shape = shape_of(request.arguments)
-        return DeclareQueue(
-            key.vhost, key.name, request.durable, request.auto_delete,
-            arguments_text(request.arguments), self.state.me, shape.fragments or 1,
-            shape.replicas, shape.mode,
-        )  # fmt: skip
 
     def _declared(self, channel: Channel, request: QueueDeclare, key: QueueKey) -> None:
         """Answers that the queue exists, with its counts."""
@@ -377,7 +341,7 @@ class QueueRequests:
         return found if isinstance(found, Refused) else (found, source)
 
     def propose(
-        self, channel: Channel, request: Method, operation: Bind | Unbind | DeleteQueue,
+        self, channel: Channel, request: Method, operation: Bind | Unbind,
         answer: Method | None,
     ) -> None:  # fmt: skip
         """Proposes a change; the answer goes out when every live member has applied it."""
@@ -448,8 +412,7 @@ class QueueRequests:
             return
         if self.state.is_stream(key):
             # As if nobody read it and nothing were in it.
-            gone = None if request.no_wait else QueueDeleteOk(0)
-            self.propose(channel, request, DeleteQueue(*key), gone)
+            self.trains.delete(channel, request, key, Totals(0, 0))
             return
 
         def on_totals(totals: Totals) -> None:
@@ -461,8 +424,7 @@ class QueueRequests:
             if refused is not None:
                 self.ends.refuse(channel, refused, request)
                 return
-            answer = None if request.no_wait else QueueDeleteOk(totals.ready)
-            self.propose(channel, request, DeleteQueue(*key), answer)
+            self.trains.delete(channel, request, key, totals)
 
         self._ask(channel, key, CALL_COUNT, on_totals)
 

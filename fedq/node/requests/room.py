@@ -18,6 +18,7 @@ from fedq.node.requests.direct_reply import DirectReply
 from fedq.node.requests.exchange_requests import ExchangeRequests
 from fedq.node.requests.queue_requests import QueueRequests
 from fedq.node.requests.reader_requests import ReaderRequests
+from fedq.node.requests.trains import Trains
 from fedq.node.requests.transactions import Transactions
 from fedq.node.streams.room import Streams
 
@@ -28,7 +29,7 @@ Handler: TypeAlias = Callable[[Channel, Any], None]
 class Requests:
     """The parts of this room, each made of those before it."""
 
-    __slots__ = ("handlers", "queues")
+    __slots__ = ("handlers", "queues", "trains")
 
     def __init__(
         self, state: NodeState, answers: Answers, cluster: ClusterFlow, publishing: Publishing,
@@ -37,9 +38,11 @@ class Requests:
         ends = endings.channels
         replies = DirectReply(state, answers, ends, private.flow, consuming.flow)
         exchanges = ExchangeRequests(state, answers, ends, cluster.proposals)
+        trains = self.trains = Trains(state, answers, ends, cluster.proposals, private, copies)
         queues = self.queues = QueueRequests(
-            state, answers, ends, cluster.proposals, private, endings.private, copies, replies
-        )
+            state, answers, ends, cluster.proposals, private, endings.private, copies, replies,
+            trains,
+        )  # fmt: skip
         readers = ReaderRequests(state, answers, ends, consuming.settling, streams.reading)
         basic = BasicRequests(
             state, answers, ends, queues, consuming, copies.asking, replies, readers

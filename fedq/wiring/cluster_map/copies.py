@@ -34,7 +34,7 @@ from fedq.wiring.cluster_map.operations_copies import (
     ShapeChanged,
     ShapeQueue,
 )
-from fedq.wiring.cluster_map.placement import choose, fragment_subject
+from fedq.wiring.cluster_map.placement import Site, choose, fragment_subject
 from fedq.wiring.cluster_map.queue_arguments import STREAM
 from fedq.wiring.cluster_map.state import (
     FragmentAdded,
@@ -109,16 +109,16 @@ def copies_held(state: MapState) -> dict[NodeId, int]:
 
 
 def create_fragment(
-    state: MapState, key: QueueKey, primary: NodeId, held: dict[NodeId, int]
-) -> FragmentId:
+    state: MapState, key: QueueKey, primary: NodeId, held: dict[NodeId, int],
+    sites: dict[NodeId, Site],
+) -> FragmentId:  # fmt: skip
     """Creates a fragment of an existing queue, led by `primary`, which is up, if not drained.
 
-    `held`: see `copies_held`; the new copies are counted in.
+    `held`: see `copies_held`; the new copies are counted in. `sites`: the open ones.
     """
     number = FragmentId(state.next_fragment)
     state.next_fragment += 1
     queue = state.queues[key]
-    sites = state.open_sites()
     if primary not in sites:
         # It is drained.
         primary = choose(fragment_subject(number), sites, [], 1, held)[0]
@@ -148,7 +148,8 @@ def _add(state: MapState, operation: AddFragment) -> Ok | Refused:
     member = state.members.get(operation.node)
     if member is None or not member.up:
         return Refused(PRECONDITION_FAILED, f"node '{operation.node}' is not a member that is up")
-    if operation.node not in state.open_sites():
+    sites = state.open_sites()
+    if operation.node not in sites:
         return Refused(PRECONDITION_FAILED, f"node '{operation.node}' is drained")
     if len(queue.fragments) >= limits.FRAGMENTS_PER_QUEUE_MAX:
         return Refused(
@@ -157,7 +158,7 @@ def _add(state: MapState, operation: AddFragment) -> Ok | Refused:
             "fragments already, the most a queue may have",
         )
     return state.refuse_if_full() or Ok(
-        create_fragment(state, key, operation.node, copies_held(state))
+        create_fragment(state, key, operation.node, copies_held(state), sites)
     )
 
 

@@ -205,7 +205,7 @@ def _declare_queue(state: MapState, operation: DeclareQueue) -> Ok | Refused:
     nodes, held = [*first, *others], copies_held(state)
     for number in range(count):
         # A stream has as many as it asks for, also where nodes are fewer.
-        create_fragment(state, key, nodes[number % len(nodes)], held)
+        create_fragment(state, key, nodes[number % len(nodes)], held, sites)
     return Ok(1)
 
 

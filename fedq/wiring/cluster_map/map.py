@@ -14,7 +14,8 @@ Invariants, besides those of `fedq.wiring.cluster_map.state`:
 * idempotent: a command whose request id is remembered changes nothing and has the old results.
 
 The operations of one command are applied one after the other, each for itself: it is no
-transaction, but nothing comes in between.
+transaction, but nothing comes in between. Of a command *in order* nothing is applied behind the
+first operation that is refused (docs/adr/0110).
 """
 
 from typing import NamedTuple, TypeAlias
@@ -22,7 +23,13 @@ from typing import NamedTuple, TypeAlias
 import orjson
 
 from fedq.core import limits
-from fedq.core.errors import COMMAND_INVALID, INTERNAL_ERROR, NodeFailure, Refused
+from fedq.core.errors import (
+    COMMAND_INVALID,
+    INTERNAL_ERROR,
+    PRECONDITION_FAILED,
+    NodeFailure,
+    Refused,
+)
 from fedq.core.ids import MapVersion, NodeId
 from fedq.wiring.cluster_map import (
     access,
@@ -37,6 +44,7 @@ from fedq.wiring.cluster_map import (
     weighing,
 )
 from fedq.wiring.cluster_map.operations import (
+    Command,
     CommandError,
     FragmentOperation,
     MemberOperation,
@@ -68,6 +76,8 @@ from fedq.wiring.cluster_map.state import (
 
 Result: TypeAlias = Ok | Refused
 
+#: What operations of a command in order hear that come behind a refused one.
+NOT_REACHED = Refused(PRECONDITION_FAILED, "what was asked for before it was refused")
 _UNREADABLE = "no node can read this command, for a reason that is in their logs"
 
 
@@ -157,7 +167,7 @@ class ClusterMap(MapState):
         if request in self._remembered:
             return Applied(request, self._remembered[request], [], True)
         self.bytes_max = decoded.bytes_max
-        results = tuple([self._apply_weighed(operation) for operation in decoded.operations])
+        results = self._apply_each(decoded)
         changes, self.changes = self.changes, []
         try:
             self._note_versions(changes)
@@ -166,6 +176,15 @@ class ClusterMap(MapState):
             # What is forgotten is forgotten everywhere.
             self.failures.append(forgotten)
         return Applied(request, results, changes, False)
+
+    def _apply_each(self, command: Command) -> tuple[Result, ...]:
+        results: list[Result] = []
+        is_over = False
+        for operation in command.operations:
+            result: Result = NOT_REACHED if is_over else self._apply_weighed(operation)
+            is_over = command.in_order and isinstance(result, Refused)
+            results.append(result)
+        return tuple(results)
 
     def take_voters(self, voters: tuple[NodeId, ...]) -> Applied:
         """Takes note who votes, by the next entry of the log; as `apply`."""

@@ -2,7 +2,9 @@
 
 A command is `{"v": 1, "id": "<request id>", "bytes_max": <number>, "ops": [{"op": "<name>", …},
 …]}`: what one node gathered in a few milliseconds. `bytes_max` bounds what the map may weigh when
-it is applied; commands of earlier versions have none. Inputs: operations; outputs: bytes, and back.
+it is applied; commands of earlier versions have none. With `"in_order": true`, since version 15,
+what comes behind a refused operation is refused, too (docs/adr/0110). Inputs: operations; outputs:
+bytes, and back.
 
 Invariants: `decode_command(encode_command(r, o))` gives `r` and `o` again (with arguments in their
 canonical form); decoding raises nothing but `CommandError`, whatever the bytes (`UnknownCommand`
@@ -57,6 +59,8 @@ REQUEST_BYTES_MAX: Final = 128
 BYTES_MAX: Final = 1 << 60
 #: What the braces, the version, the bound and the longest request id take of a command, in bytes.
 _ENVELOPE_BYTES: Final = REQUEST_BYTES_MAX + 64
+#: What is left of a command for its operations, with a comma behind each.
+OPERATIONS_BYTES_MAX: Final = limits.COMMAND_BYTES_MAX - _ENVELOPE_BYTES
 
 #: Kinds of destination of a binding. A "node" holds private queues: the map only counts it, so
 #: that an exchange with private bindings is not taken for unused; routing to it is interest.
@@ -335,6 +339,8 @@ class Command:
     operations: tuple[Operation, ...]
     #: What the map may weigh with them, in bytes; 0 for no bound.
     bytes_max: int = 0
+    #: Whether the first operation that is refused has all behind it refused.
+    in_order: bool = False
 
 
 def encode_operation(operation: Operation) -> bytes:
@@ -357,12 +363,13 @@ def encode_command(request: str, operations: Sequence[Operation]) -> bytes:
     return command_of(request, [encode_operation(operation) for operation in operations])
 
 
-def command_of(request: str, encoded: Sequence[bytes]) -> bytes:
+def command_of(request: str, encoded: Sequence[bytes], in_order: bool = False) -> bytes:
     """One command of encoded operations; raises ValueError as `encode_command` does."""
-    data = b'{"v":%d,"id":%b,"bytes_max":%d,"ops":[%b]}' % (
+    data = b'{"v":%d,"id":%b,"bytes_max":%d,%b"ops":[%b]}' % (
         COMMAND_VERSION,
         orjson.dumps(request),
         limits.MAP_BYTES_MAX,
+        b'"in_order":true,' if in_order else b"",
         b",".join(encoded),
     )
     if not 0 < len(encoded) <= limits.OPERATIONS_PER_COMMAND_MAX:
@@ -374,7 +381,7 @@ def command_of(request: str, encoded: Sequence[bytes]) -> bytes:
 
 def fitting(encoded: Iterable[bytes]) -> int:
     """How many of the first encoded operations fit into one command (0: not even the first)."""
-    room = limits.COMMAND_BYTES_MAX - _ENVELOPE_BYTES
+    room = OPERATIONS_BYTES_MAX
     count = 0
     for one in encoded:
         room -= len(one) + 1
@@ -407,8 +414,11 @@ def decode_command(data: bytes) -> Command:
     bytes_max = form.get("bytes_max", 0)
     if type(bytes_max) is not int or not 0 <= bytes_max <= BYTES_MAX:
         raise CommandError(request, "the command's bytes_max is no number of bytes")
+    in_order = form.get("in_order", False)
+    if type(in_order) is not bool:
+        raise CommandError(request, "the command's in_order is neither true nor false")
     try:
-        return Command(request, tuple(_decode(item) for item in items), bytes_max)
+        return Command(request, tuple(_decode(item) for item in items), bytes_max, in_order)
     except _UnknownOperation as unknown:
         raise UnknownCommand(request, str(unknown)) from unknown
     except ValueError as error:

@@ -52,6 +52,8 @@ def choose(
     zones are then avoided as long as there are others. `held`: how much each node has already; of
     several at equally good sites one with the least is chosen.
     """
+    if count <= 0:
+        return []
     hosts: dict[Site, int] = {}
     zones: dict[str, int] = {}
 

@@ -17,6 +17,12 @@ OUTCOME: dict[str, Any] = {
     "latency_us": {"p50": 100.0, "p99": 300.0, "count": 9},
     "confirm_us": {"p50": 200.0, "p99": 400.0, "count": 9},
     "last_subscriber_us": {"p50": 5_000.0, "count": 9},
+    "declared_per_second": 700.0,
+    "declared_cpu_us": 800.0,
+    "deleted_per_second": 600.0,
+    "deleted_cpu_us": 900.0,
+    "passive_us": {"p50": 500.0, "p99": 2_000.0, "count": 9},
+    "core_percent": 0.5,
     "seconds": 4.0,
     "brokers": [
         {"rss_bytes_before": 1_000_000, "rss_bytes_connected": 11_240_000, "cpu_seconds": 3.6}

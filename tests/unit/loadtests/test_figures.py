@@ -19,6 +19,10 @@ from tests.unit.loadtests.runs import OUTCOME
         (figures.SET_UP, 1.5),
         (figures.CPU_EACH, 1_000.0),
         (figures.MEMORY_EACH, 10.0),
+        (figures.DECLARED, 700.0),
+        (figures.DELETED_CPU, 900.0),
+        (figures.PASSIVE_P99, 2.0),
+        (figures.IDLE_CORE, 0.5),
     ],
     ids=lambda value: value.name if isinstance(value, Figure) else "",
 )

@@ -6,7 +6,7 @@ from fedq.core import limits
 from fedq.core.errors import Refused
 from fedq.core.ids import Incarnation, NodeId, QueueKey
 from fedq.core.versions import PARTED
-from fedq.wiring.cluster_map.map import ClusterMap
+from fedq.wiring.cluster_map.map import NOT_REACHED, ClusterMap
 from fedq.wiring.cluster_map.operations import (
     ClaimName,
     DeclareExchange,
@@ -16,7 +16,9 @@ from fedq.wiring.cluster_map.operations import (
     EndQueue,
     MarkUsed,
     ReleaseName,
+    command_of,
     encode_command,
+    encode_operation,
 )
 from fedq.wiring.cluster_map.operations_members import Speaks
 from fedq.wiring.cluster_map.state import (
@@ -377,3 +379,21 @@ def test_a_damaged_snapshot_is_noticed_and_changes_nothing() -> None:
     assert other.snapshot() == kept
     other.restore(good)
     assert other.snapshot() == good
+
+
+def test_of_a_command_in_order_nothing_is_applied_behind_what_is_refused() -> None:
+    wired = Wired("a", "b")
+    wired.ok(queue("work", "a", durable=False))
+    operations = [queue("first", "a"), queue("work", "a"), queue("last", "a"), DeleteQueue(*WORK)]
+    encoded = [encode_operation(operation) for operation in operations]
+    in_order = wired.map.apply(command_of("in order", encoded, in_order=True))
+    done, refused, *rest = in_order.results
+    assert done == Ok(1)
+    assert isinstance(refused, Refused)
+    assert refused.reply_code == 406
+    assert rest == [NOT_REACHED, NOT_REACHED]
+    assert [key.name for key in wired.map.queues] == ["work", "first"]
+    assert wired.map.apply(command_of("in order", encoded, in_order=True)).duplicate
+    loose = wired.map.apply(command_of("for themselves", encoded))
+    assert [isinstance(result, Refused) for result in loose.results] == [False, True, False, False]
+    assert [key.name for key in wired.map.queues] == ["first", "last"]

@@ -408,6 +408,16 @@ def test_the_golden_snapshot_with_shapes_still_reads_and_is_still_written_alike(
     assert encode(state, remembered) == golden
 
 
+def test_a_command_in_order_still_reads_and_is_still_written_alike() -> None:
+    (golden,) = lines("map-v15-in-order.commands")
+    operations = (
+        DeclareQueue("/", "orders", True, False, "", NORTH, 1, 2, "all"), DeleteQueue("/", "old"),
+    )  # fmt: skip
+    encoded = [encode_operation(operation) for operation in operations]
+    assert command_of("süd-7-2", encoded, in_order=True) == golden
+    assert decode_command(golden) == Command("süd-7-2", operations, limits.MAP_BYTES_MAX, True)
+
+
 def test_the_golden_operations_are_of_every_kind() -> None:
     later = (
         *OPERATIONS_V11, *OPERATIONS_V12, *OPERATIONS_MOVES, *OPERATIONS_V13, *OPERATIONS_SHAPES

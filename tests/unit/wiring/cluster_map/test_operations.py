@@ -78,6 +78,8 @@ def test_arguments_come_out_in_one_form() -> None:
         ({"ops": [{"op": "new_era"}] * 201}, "no list"),
         ({"ops": [{"op": "format_disk"}]}, "it has an operation 'format_disk'"),
         ({"ops": [{}]}, "an operation has no name"),
+        ({"in_order": 1}, "neither true nor false"),
+        ({"in_order": None}, "neither true nor false"),
         ({"ops": [[]]}, "an operation has no name"),
         ({"ops": [{"op": []}]}, "an operation has no name"),
         ({"ops": [{"op": "new_era", "more": 1}]}, "its new_era has fields that are unknown"),
