@@ -29,6 +29,8 @@ from fedq.admin.own_process import OwnProcess, Stopping
 from fedq.admin.policy_answers import PolicyAnswers
 from fedq.admin.policy_service import PolicyService
 from fedq.admin.quarantine import AskQuarantine, QuarantineAnswers
+from fedq.admin.topic_answers import TopicAnswers
+from fedq.admin.topic_service import TopicService
 from fedq.admin.trace_answers import TraceAnswers
 from fedq.admin.trace_service import TraceService
 from fedq.node.views.overview_types import Overview
@@ -52,7 +54,7 @@ class Answers(NamedTuple):
     access: AccessAnswers
 
 
-class AdminService(AccessService, PolicyService, TraceService):
+class AdminService(AccessService, PolicyService, TopicService, TraceService):
     """One node's admin service; `connect` opens channels to those of the other members."""
 
     member_methods = frozenset(f"/{SERVICE_NAME}/{name}" for name in MEMBER_METHODS)
@@ -73,6 +75,7 @@ class AdminService(AccessService, PolicyService, TraceService):
         self._clients = ClientAnswers(overview, self._others, ask_close)
         self._traces = TraceAnswers(overview.process, access)
         self._policies = PolicyAnswers(access)
+        self._topics = TopicAnswers(access)
         self._adopting = Adopting(overview, self._others, access.change)
         self.answers = Answers(self._cluster, self._clients, access)
         self._moving = Moving(overview, self._cluster, access.change)

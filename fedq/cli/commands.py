@@ -19,6 +19,7 @@ from fedq.cli.cluster import (
     permission,
     policy,
     queue,
+    topic_permission,
     topology,
     trace,
     user,
@@ -75,6 +76,7 @@ app.add_typer(user.app, name="user")
 app.add_typer(vhost.app, name="vhost")
 app.add_typer(trace.app, name="trace")
 app.add_typer(permission.app, name="permission")
+app.add_typer(topic_permission.app, name="topic-permission")
 app.add_typer(policy.app, name="policy")
 app.add_typer(definitions.app, name="definitions")
 app.add_typer(certs.app, name="certs")

@@ -58,6 +58,10 @@ DIRECTORIES: Final = 15
 RETIRING: Final = 15
 #: From which one on copies and votes go to different hosts first (docs/adr/0098).
 HOSTS: Final = 15
+#: From which one on users may be limited to topics (docs/adr/0112).
+TOPIC_PERMISSIONS: Final = 15
+#: And have passwords as RabbitMQ keeps them (docs/adr/0112).
+RABBIT_HASHES: Final = 15
 
 #: What operators get with each of the last ones, once all nodes speak it.
 FEATURES: Final[dict[int, tuple[str, ...]]] = {
@@ -69,7 +73,8 @@ FEATURES: Final[dict[int, tuple[str, ...]]] = {
     14: ("nodes that join a running cluster", "copies that are placed evenly"),
     15: (
         "voters that are replaced by observers", "names that belong to one data directory",
-        "policies", "fragments that are retired", "workers of a host",
+        "policies", "fragments that are retired", "workers of a host", "permissions of topics",
+        "passwords as RabbitMQ keeps them",
     ),
 }  # fmt: skip
 

@@ -34,6 +34,7 @@ from fedq.node.tracing.room import Tracing
 from fedq.wiring.cluster_map.map import Applied, ReadMap
 from fedq.wiring.cluster_map.operations_moves import DrainChanged, MoveChanged
 from fedq.wiring.cluster_map.operations_policies import PolicyChanged, RefusingNoted
+from fedq.wiring.cluster_map.operations_topics import TopicPermissionsChanged
 from fedq.wiring.cluster_map.operations_tracing import TracingChanged
 from fedq.wiring.cluster_map.state import (
     Change,
@@ -237,6 +238,7 @@ class MapFlow:
                 MemberSpeaks()
                 | VhostAdded()
                 | PermissionsChanged()
+                | TopicPermissionsChanged()
                 | LimitsChanged()
                 | MoveChanged()
                 | RefusingNoted()

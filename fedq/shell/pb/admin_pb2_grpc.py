@@ -259,6 +259,21 @@ class AdminStub:
                 request_serializer=admin__pb2.ListPermissionsRequest.SerializeToString,
                 response_deserializer=admin__pb2.ListPermissionsReply.FromString,
                 _registered_method=True)
+        self.SetTopicPermissions = channel.unary_unary(
+                '/fedq.admin.v1.Admin/SetTopicPermissions',
+                request_serializer=admin__pb2.SetTopicPermissionsRequest.SerializeToString,
+                response_deserializer=admin__pb2.SetTopicPermissionsReply.FromString,
+                _registered_method=True)
+        self.ClearTopicPermissions = channel.unary_unary(
+                '/fedq.admin.v1.Admin/ClearTopicPermissions',
+                request_serializer=admin__pb2.ClearTopicPermissionsRequest.SerializeToString,
+                response_deserializer=admin__pb2.ClearTopicPermissionsReply.FromString,
+                _registered_method=True)
+        self.ListTopicPermissions = channel.unary_unary(
+                '/fedq.admin.v1.Admin/ListTopicPermissions',
+                request_serializer=admin__pb2.ListTopicPermissionsRequest.SerializeToString,
+                response_deserializer=admin__pb2.ListTopicPermissionsReply.FromString,
+                _registered_method=True)
 
 
 class AdminServicer:
@@ -587,6 +602,27 @@ class AdminServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def SetTopicPermissions(self, request, context):
+        """Limits a user to topics of an exchange, from now on; the exchange need not be there.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ClearTopicPermissions(self, request, context):
+        """Lets a user use all topics again, of one exchange or of all of a virtual host.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ListTopicPermissions(self, request, context):
+        """Permissions of topics in order of user, virtual host and exchange, a page at a time.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
 
 def add_AdminServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -814,6 +850,21 @@ def add_AdminServicer_to_server(servicer, server):
                     servicer.ListPermissions,
                     request_deserializer=admin__pb2.ListPermissionsRequest.FromString,
                     response_serializer=admin__pb2.ListPermissionsReply.SerializeToString,
+            ),
+            'SetTopicPermissions': grpc.unary_unary_rpc_method_handler(
+                    servicer.SetTopicPermissions,
+                    request_deserializer=admin__pb2.SetTopicPermissionsRequest.FromString,
+                    response_serializer=admin__pb2.SetTopicPermissionsReply.SerializeToString,
+            ),
+            'ClearTopicPermissions': grpc.unary_unary_rpc_method_handler(
+                    servicer.ClearTopicPermissions,
+                    request_deserializer=admin__pb2.ClearTopicPermissionsRequest.FromString,
+                    response_serializer=admin__pb2.ClearTopicPermissionsReply.SerializeToString,
+            ),
+            'ListTopicPermissions': grpc.unary_unary_rpc_method_handler(
+                    servicer.ListTopicPermissions,
+                    request_deserializer=admin__pb2.ListTopicPermissionsRequest.FromString,
+                    response_serializer=admin__pb2.ListTopicPermissionsReply.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -2031,6 +2082,87 @@ class Admin:
             '/fedq.admin.v1.Admin/ListPermissions',
             admin__pb2.ListPermissionsRequest.SerializeToString,
             admin__pb2.ListPermissionsReply.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def SetTopicPermissions(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/fedq.admin.v1.Admin/SetTopicPermissions',
+            admin__pb2.SetTopicPermissionsRequest.SerializeToString,
+            admin__pb2.SetTopicPermissionsReply.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ClearTopicPermissions(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/fedq.admin.v1.Admin/ClearTopicPermissions',
+            admin__pb2.ClearTopicPermissionsRequest.SerializeToString,
+            admin__pb2.ClearTopicPermissionsReply.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ListTopicPermissions(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/fedq.admin.v1.Admin/ListTopicPermissions',
+            admin__pb2.ListTopicPermissionsRequest.SerializeToString,
+            admin__pb2.ListTopicPermissionsReply.FromString,
             options,
             channel_credentials,
             insecure,

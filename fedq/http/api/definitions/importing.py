@@ -26,6 +26,7 @@ from fedq.http.refusal import HttpRefusal
 from fedq.http.serving.exchange import Answer, Row, json_answer, table_of
 from fedq.node.views.overview_types import Overview, QueueOverview
 from fedq.shell.pb import admin_pb2 as pb
+from fedq.wiring.cluster_map.operations import Operation
 from fedq.wiring.cluster_map.operations_access import PutUser
 
 #: Sentences of one answer; there may be one for each thing of a file.
@@ -71,8 +72,10 @@ async def _import(call: Call, vhost: str | None) -> Answer:
 async def _check_version(call: Call, plan: Plan) -> None:
     """Raises `HttpRefusal` 400 if the cluster does not know yet what the file asks for."""
     access = call.served.answers.access.overview
-    for policy in plan.policies[:1]:
-        refused = await call.node.look(partial(access.refuse_too_new, policy))
+    changes: list[Operation] = [*plan.policies[:1], *plan.topics[:1]]
+    changes += [_put_of(user) for user in plan.users if user.record]
+    for wanted in changes:
+        refused = await call.node.look(partial(access.refuse_too_new, wanted))
         if refused is not None:
             raise HttpRefusal(400, "bad_request", f"nothing was imported: {refused.text}")
 
@@ -122,17 +125,23 @@ async def _carry_out(call: Call, plan: Plan) -> None:
         await _put_user(call, user)
     for permission in plan.permissions:
         await _grant(call, permission)
+    for topic in plan.topics:
+        await call.change(partial(access.change, topic, CHANGE_S))
     for vhost, limits in plan.limits.items():
         await _limit(call, pb.Limits(vhost=vhost), limits)
     for user in plan.users:
         await _limit(call, pb.Limits(user=user.name), user.limits)
 
 
+def _put_of(user: UserWanted) -> PutUser:
+    """The operation that puts a user whose password's record the file has."""
+    return PutUser(user.name, user.record or "", user.tags, True)
+
+
 async def _put_user(call: Call, user: UserWanted) -> None:
     access, tags = call.served.answers.access, list(user.tags)
     if user.record is not None:
-        operation = PutUser(user.name, user.record, user.tags, True)
-        await call.change(lambda: access.change(operation, CHANGE_S))
+        await call.change(lambda: access.change(_put_of(user), CHANGE_S))
     elif user.password is not None:
         put = pb.PutUserRequest(name=user.name, password=user.password, tags=tags, replace=True)
         await call.change(lambda: access.put_user(put, CHANGE_S))
