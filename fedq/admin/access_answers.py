@@ -14,7 +14,7 @@ from typing import Final, TypeAlias
 
 import grpc
 
-from fedq.admin import topology
+from fedq.admin import changes, topology
 from fedq.admin.paging import page_of
 from fedq.admin.refusal import AdminError, invalid, not_found, too_often, unavailable
 from fedq.core import limits
@@ -259,12 +259,15 @@ class AccessAnswers:
         try:
             result = await asyncio.wait_for(answered, timeout_s)
         except TimeoutError as error:
+            changes.tell_unknown(operation)
             raise unavailable(
                 "the cluster has not answered in time; the change may still take effect: look, "
                 "and ask again"
             ) from error
         if isinstance(result, Refused):
+            changes.tell_answer(operation, result)
             raise refusal_of(result)
+        changes.tell_answer(operation, None)
         return bool(result.value)
 
 

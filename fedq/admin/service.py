@@ -23,6 +23,7 @@ from fedq.admin.calls import Reply, Request, reply, timeout_s
 from fedq.admin.client_answers import AskClose, ClientAnswers
 from fedq.admin.cluster_answers import ClusterAnswers
 from fedq.admin.local_answers import local_connections, local_fragments, local_node
+from fedq.admin.log_levels import LogLevels
 from fedq.admin.members import Connect, OtherMembers
 from fedq.admin.moving import Moving
 from fedq.admin.own_process import OwnProcess, Stopping
@@ -68,6 +69,7 @@ class AdminService(AccessService, PolicyService, TopicService, TraceService):
         self._overview = overview
         self._turns = turns
         self._process = process
+        self._log_levels = LogLevels()
         self._stopping = Stopping(overview.process()[0], process)
         self._others = OtherMembers(connect, overview.members)
         self._quarantine = QuarantineAnswers(overview, self._others, ask)
@@ -220,6 +222,23 @@ class AdminService(AccessService, PolicyService, TopicService, TraceService):
     ) -> pb.CloseConnectionsReply:
         """Ends client connections."""
         return await reply(context, self._clients.close_connections(request, timeout_s(context)))
+
+    async def SetLogLevel(
+        self,
+        request: pb.SetLogLevelRequest,
+        context: grpc.aio.ServicerContext[pb.SetLogLevelRequest, pb.SetLogLevelReply],
+    ) -> pb.SetLogLevelReply:
+        """Sets how much this node writes to its log."""
+        return await reply(context, self._log_levels.set(request))
+
+    async def ListLogLevels(
+        self,
+        request: pb.ListLogLevelsRequest,
+        context: grpc.aio.ServicerContext[pb.ListLogLevelsRequest, pb.ListLogLevelsReply],
+    ) -> pb.ListLogLevelsReply:
+        """Tells how much this node writes to its log."""
+        del request
+        return await reply(context, self._log_levels.list())
 
     async def StopNode(
         self,

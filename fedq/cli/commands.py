@@ -16,6 +16,7 @@ from fedq.cli.cluster import (
     clients,
     cluster,
     definitions,
+    log_level,
     permission,
     policy,
     queue,
@@ -75,6 +76,7 @@ app.add_typer(clients.subscribers, name="subscriber")
 app.add_typer(user.app, name="user")
 app.add_typer(vhost.app, name="vhost")
 app.add_typer(trace.app, name="trace")
+app.add_typer(log_level.app, name="log")
 app.add_typer(permission.app, name="permission")
 app.add_typer(topic_permission.app, name="topic-permission")
 app.add_typer(policy.app, name="policy")

@@ -1207,6 +1207,38 @@ class AuthenticateUserReply(_message.Message):
     authenticated: bool
     def __init__(self, authenticated: _Optional[bool] = ...) -> None: ...
 
+class SetLogLevelRequest(_message.Message):
+    __slots__ = ("subsystem", "level")
+    SUBSYSTEM_FIELD_NUMBER: _ClassVar[int]
+    LEVEL_FIELD_NUMBER: _ClassVar[int]
+    subsystem: str
+    level: str
+    def __init__(self, subsystem: _Optional[str] = ..., level: _Optional[str] = ...) -> None: ...
+
+class SetLogLevelReply(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class ListLogLevelsRequest(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class LogLevel(_message.Message):
+    __slots__ = ("subsystem", "level", "is_own")
+    SUBSYSTEM_FIELD_NUMBER: _ClassVar[int]
+    LEVEL_FIELD_NUMBER: _ClassVar[int]
+    IS_OWN_FIELD_NUMBER: _ClassVar[int]
+    subsystem: str
+    level: str
+    is_own: bool
+    def __init__(self, subsystem: _Optional[str] = ..., level: _Optional[str] = ..., is_own: _Optional[bool] = ...) -> None: ...
+
+class ListLogLevelsReply(_message.Message):
+    __slots__ = ("levels",)
+    LEVELS_FIELD_NUMBER: _ClassVar[int]
+    levels: _containers.RepeatedCompositeFieldContainer[LogLevel]
+    def __init__(self, levels: _Optional[_Iterable[_Union[LogLevel, _Mapping]]] = ...) -> None: ...
+
 class Permissions(_message.Message):
     __slots__ = ("user", "vhost", "configure", "write", "read")
     USER_FIELD_NUMBER: _ClassVar[int]

@@ -119,6 +119,16 @@ class AdminStub:
                 request_serializer=admin__pb2.StopNodeRequest.SerializeToString,
                 response_deserializer=admin__pb2.StopNodeReply.FromString,
                 _registered_method=True)
+        self.SetLogLevel = channel.unary_unary(
+                '/fedq.admin.v1.Admin/SetLogLevel',
+                request_serializer=admin__pb2.SetLogLevelRequest.SerializeToString,
+                response_deserializer=admin__pb2.SetLogLevelReply.FromString,
+                _registered_method=True)
+        self.ListLogLevels = channel.unary_unary(
+                '/fedq.admin.v1.Admin/ListLogLevels',
+                request_serializer=admin__pb2.ListLogLevelsRequest.SerializeToString,
+                response_deserializer=admin__pb2.ListLogLevelsReply.FromString,
+                _registered_method=True)
         self.LocalNode = channel.unary_unary(
                 '/fedq.admin.v1.Admin/LocalNode',
                 request_serializer=admin__pb2.LocalNodeRequest.SerializeToString,
@@ -399,6 +409,19 @@ class AdminServicer:
         """Stops the node that is asked, as SIGTERM does: it hands over and ends. Not for other members, and
         refused on their port. FAILED_PRECONDITION if the node asked is another one.
         """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def SetLogLevel(self, request, context):
+        """How much the node asked writes to its log, by subsystem, until it ends. Not for other members.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ListLogLevels(self, request, context):
+        """Missing associated documentation comment in .proto file."""
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
@@ -710,6 +733,16 @@ def add_AdminServicer_to_server(servicer, server):
                     servicer.StopNode,
                     request_deserializer=admin__pb2.StopNodeRequest.FromString,
                     response_serializer=admin__pb2.StopNodeReply.SerializeToString,
+            ),
+            'SetLogLevel': grpc.unary_unary_rpc_method_handler(
+                    servicer.SetLogLevel,
+                    request_deserializer=admin__pb2.SetLogLevelRequest.FromString,
+                    response_serializer=admin__pb2.SetLogLevelReply.SerializeToString,
+            ),
+            'ListLogLevels': grpc.unary_unary_rpc_method_handler(
+                    servicer.ListLogLevels,
+                    request_deserializer=admin__pb2.ListLogLevelsRequest.FromString,
+                    response_serializer=admin__pb2.ListLogLevelsReply.SerializeToString,
             ),
             'LocalNode': grpc.unary_unary_rpc_method_handler(
                     servicer.LocalNode,
@@ -1326,6 +1359,60 @@ class Admin:
             '/fedq.admin.v1.Admin/StopNode',
             admin__pb2.StopNodeRequest.SerializeToString,
             admin__pb2.StopNodeReply.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def SetLogLevel(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/fedq.admin.v1.Admin/SetLogLevel',
+            admin__pb2.SetLogLevelRequest.SerializeToString,
+            admin__pb2.SetLogLevelReply.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ListLogLevels(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/fedq.admin.v1.Admin/ListLogLevels',
+            admin__pb2.ListLogLevelsRequest.SerializeToString,
+            admin__pb2.ListLogLevelsReply.FromString,
             options,
             channel_credentials,
             insecure,

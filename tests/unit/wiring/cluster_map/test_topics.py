@@ -29,8 +29,8 @@ def wired() -> Wired:
     return wired
 
 
-def left(wired: Wired) -> list[tuple[str, str, str]]:
-    return [tuple(key) for key in wired.map.topic_permissions]
+def left(wired: Wired) -> list[TopicKey]:
+    return list(wired.map.topic_permissions)
 
 
 def test_they_are_set_replaced_and_confirmed(wired: Wired) -> None:
