@@ -43,7 +43,7 @@ def caller_of(context: grpc.aio.ServicerContext[Request, Reply]) -> str:
     """The caller of the admin service: by certificate, or with the node's token."""
     place = unquote(context.peer())
     # Only callers that were let in have either.
-    names = context.auth_context().get("x509_common_name", ())
+    names = [*context.auth_context().get("x509_common_name", ())]
     if names:
         name = names[0].decode("utf-8", "backslashreplace")
         return f"the holder of certificate {name[:_SHOWN_MAX]!r} at {place}"

@@ -17,7 +17,7 @@ _FIELDS: Final = ("exchange", "write", "read")
 
 
 async def rows(call: Call, user: str | None = None, vhost: str | None = None) -> list[Row]:
-    """Those of a user, in a virtual host, or all."""
+    """Rows of a user, in a virtual host, or all."""
     known = await call.node.look(call.served.answers.access.overview.topic_permissions)
     return [
         topic_row(key, grant)
@@ -36,7 +36,7 @@ async def all_permissions(call: Call) -> Answer:
 
 
 async def of_user(call: Call) -> Answer:
-    """Those of a user."""
+    """All of one user."""
     user = call.places["user"]
     if user not in await call.node.look(call.served.answers.access.overview.users):
         raise not_there()
@@ -44,7 +44,7 @@ async def of_user(call: Call) -> Answer:
 
 
 async def _own(call: Call) -> list[Row]:
-    """Those of a user in a virtual host; raises `HttpRefusal` 404 without any."""
+    """Rows of the user in the virtual host; raises `HttpRefusal` 404 without any."""
     found = await rows(call, call.places["user"], call.vhost)
     exchange = call.places.get("exchange")
     if exchange is not None:
@@ -55,7 +55,7 @@ async def _own(call: Call) -> list[Row]:
 
 
 async def permissions(call: Call) -> Answer:
-    """Those of a user in a virtual host."""
+    """All of one user in a virtual host."""
     return await _list(call, await _own(call))
 
 

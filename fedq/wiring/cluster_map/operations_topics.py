@@ -14,7 +14,7 @@ from fedq.wiring.cluster_map.operation_fields import Check, bounded, flag, text
 
 
 class TopicKey(NamedTuple):
-    """Whose permissions of topics they are: of a user on an exchange of a virtual host."""
+    """A user, and an exchange of a virtual host."""
 
     user: str
     vhost: str

@@ -89,7 +89,7 @@ def test_users_of_a_rabbitmq_come_in_whole_and_go_back_alike(asked: Tool) -> Non
     assert (status, told) == (204, None), "something differs"
     known = asked.map.map.users
     assert [verify(known[name].password, "geheim") for name in ("app", "eve")] == [True, True]
-    assert verify(known["guest"].password, "geheim")
+    assert verify(known["guest"].password, "guest")
     found = asked.ask("definitions")[1]
     names = [user["name"] for user in theirs["users"]]
     ours = {user["name"]: user for user in found["users"] if user["name"] in names}

@@ -28,6 +28,7 @@ from fedq.node.views.overview_types import Overview, QueueOverview
 from fedq.shell.pb import admin_pb2 as pb
 from fedq.wiring.cluster_map.operations import Operation
 from fedq.wiring.cluster_map.operations_access import PutUser
+from fedq.wiring.cluster_map.operations_topics import ClearTopicPermissions, SetTopicPermissions
 
 #: Sentences of one answer; there may be one for each thing of a file.
 _TOLD: Final = 100
@@ -173,6 +174,11 @@ async def _declare(call: Call, vhost: str, requests: Sequence[m.Method]) -> None
     everything = Permission(name, vhost, ".*", ".*", ".*")
     if before != everything:
         await _grant(call, everything)
+    limits = await _own_topics(call, vhost)
+    access = call.served.answers.access
+    if limits:
+        lift = ClearTopicPermissions(name, vhost, "", True)
+        await call.change(partial(access.change, lift, CHANGE_S))
     try:
         for start in range(0, len(requests), _AT_ONCE):
             part = requests[start : start + _AT_ONCE]
@@ -182,12 +188,23 @@ async def _declare(call: Call, vhost: str, requests: Sequence[m.Method]) -> None
                 for request in part:
                     await broker.expect(_ANSWERS[type(request)])
     finally:
+        for limit in limits:
+            await call.change(partial(access.change, limit, CHANGE_S))
         if before is None:
             clear = pb.ClearPermissionsRequest(user=name, vhost=vhost)
-            access = call.served.answers.access
             await call.change(lambda: access.clear_permissions(clear, CHANGE_S))
         elif before != everything:
             await _grant(call, before)
+
+
+async def _own_topics(call: Call, vhost: str) -> list[SetTopicPermissions]:
+    """The limits of topics of the user who imports, in a virtual host."""
+    known = await call.node.look(call.served.answers.access.overview.topic_permissions)
+    return [
+        SetTopicPermissions(*key, *grant)
+        for key, grant in known
+        if key.user == call.user.name and key.vhost == vhost
+    ]
 
 
 async def _permission(call: Call, vhost: str) -> Permission | None:

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import pytest
 
-from fedq.amqp.content import encode_properties
+from fedq.amqp.content import NO_PROPERTIES, encode_properties
 from fedq.amqp.methods import (
     ChannelClose,
     ChannelCloseOk,
@@ -29,7 +29,7 @@ from fedq.node.clients import topics
 from fedq.wiring.cluster_map.operations_access import PutUser, SetPermissions
 from fedq.wiring.cluster_map.operations_topics import ClearTopicPermissions, SetTopicPermissions
 from tests.contract.http.topics import DEEDS, SET, recorded
-from tests.unit.amqp.wire import NO_PROPERTIES, publish
+from tests.unit.amqp.wire import publish
 from tests.unit.node.clients.test_access import RECORD, add_user, change, channel_of, refused
 from tests.unit.node.harness import Client, Cluster
 
