@@ -29,6 +29,7 @@ from fedq.shell.pb import admin_pb2 as pb
 from fedq.wiring.cluster_map.operations import Operation
 from fedq.wiring.cluster_map.operations_access import PutUser
 from fedq.wiring.cluster_map.operations_topics import ClearTopicPermissions, SetTopicPermissions
+from fedq.wiring.cluster_map.rabbit_hashes import is_rabbit_hash
 
 #: Sentences of one answer; there may be one for each thing of a file.
 _TOLD: Final = 100
@@ -74,7 +75,8 @@ async def _check_version(call: Call, plan: Plan) -> None:
     """Raises `HttpRefusal` 400 if the cluster does not know yet what the file asks for."""
     access = call.served.answers.access.overview
     changes: list[Operation] = [*plan.policies[:1], *plan.topics[:1]]
-    changes += [_put_of(user) for user in plan.users if user.record]
+    # One stands for all of its kind.
+    changes += [_put_of(user) for user in plan.users if is_rabbit_hash(user.record or "")][:1]
     for wanted in changes:
         refused = await call.node.look(partial(access.refuse_too_new, wanted))
         if refused is not None:
