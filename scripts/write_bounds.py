@@ -145,9 +145,9 @@ ROWS: Final = (
         "{ARGUMENTS_BYTES_MAX} ({PRECONDITION_FAILED} beyond)",
     ),
     (
-        "virtual hosts; users; permissions",
-        "{VHOSTS_MAX}; {USERS_MAX}; {PERMISSIONS_MAX} (each is one object of the map; a virtual "
-        "host brings {EXCHANGES_PREDECLARED:word} exchanges)",
+        "virtual hosts; users; permissions; permissions of topics",
+        "{VHOSTS_MAX}; {USERS_MAX}; {PERMISSIONS_MAX}; as many (each of the first three is one "
+        "object of the map; a virtual host brings {EXCHANGES_PREDECLARED:word} exchanges)",
     ),
     ("traces at a time", "{TRACES_MAX}"),
     (

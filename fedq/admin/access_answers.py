@@ -14,7 +14,7 @@ from typing import Final, TypeAlias
 
 import grpc
 
-from fedq.admin import topology
+from fedq.admin import changes, topology
 from fedq.admin.paging import page_of
 from fedq.admin.refusal import AdminError, invalid, not_found, too_often, unavailable
 from fedq.core import limits
@@ -46,6 +46,7 @@ from fedq.wiring.cluster_map.passwords import (
     refuse_password,
     verify,
 )
+from fedq.wiring.cluster_map.rabbit_hashes import record_of
 from fedq.wiring.cluster_map.records import Grant, GrantKey
 
 #: Has an operation proposed; the second argument hears the result once, on this event loop.
@@ -142,7 +143,10 @@ class AccessAnswers:
         if not request.replace and self._overview.password_record(name) is not None:
             # No password is hashed in vain; the map has the last word.
             raise AdminError(grpc.StatusCode.ALREADY_EXISTS, f"user '{name}' already exists")
-        record = await self._record(request.password)
+        if request.password_hash:
+            record = _record_of_rabbit(request)
+        else:
+            record = await self._record(request.password)
         await self.change(PutUser(name, record, tags, request.replace), timeout_s)
         return pb.PutUserReply()
 
@@ -255,12 +259,15 @@ class AccessAnswers:
         try:
             result = await asyncio.wait_for(answered, timeout_s)
         except TimeoutError as error:
+            changes.tell_unknown(operation)
             raise unavailable(
                 "the cluster has not answered in time; the change may still take effect: look, "
                 "and ask again"
             ) from error
         if isinstance(result, Refused):
+            changes.tell_answer(operation, result)
             raise refusal_of(result)
+        changes.tell_answer(operation, None)
         return bool(result.value)
 
 
@@ -293,6 +300,19 @@ def name_of(what: str, value: str) -> str:
     if len(value.encode()) > limits.NAME_BYTES_MAX:
         raise invalid(f"{what} is longer than {limits.NAME_BYTES_MAX} bytes")
     return value
+
+
+def _record_of_rabbit(request: pb.PutUserRequest) -> str:
+    """The record of a password that RabbitMQ has hashed."""
+    if request.password:
+        raise invalid("both password and password_hash are given: give one of them")
+    record = record_of(request.hashing_algorithm, request.password_hash)
+    if record is None:
+        raise invalid(
+            "password_hash is nothing that RabbitMQ keeps of a password: base64 of a salt of 4 "
+            "bytes and of an MD5, SHA-256 or SHA-512 digest, as hashing_algorithm says"
+        )
+    return record
 
 
 def _limits(wanted: pb.Limits, names: Sequence[str]) -> tuple[tuple[str, int], ...]:

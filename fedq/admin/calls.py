@@ -8,6 +8,7 @@ import grpc
 import grpc.aio
 
 from fedq.admin.bounds import MEMBER_ANSWER_MS, MERGE_MS
+from fedq.admin.changes import caller_of, set_caller
 from fedq.admin.refusal import AdminError, unavailable
 
 #: Goes with every refusal, so that a caller can tell it from a broken connection's UNAVAILABLE.
@@ -21,7 +22,11 @@ Answer = TypeVar("Answer")
 async def reply(
     context: grpc.aio.ServicerContext[Request, Reply], answer: Awaitable[Answer]
 ) -> Answer:
-    """The answer; a refusal becomes the call's status here and nowhere else."""
+    """The answer; a refusal becomes the call's status here and nowhere else.
+
+    From here on it is known whose call it is.
+    """
+    set_caller(caller_of(context))
     try:
         return await answer
     except AdminError as refusal:

@@ -14,6 +14,7 @@ from typing import Final, Generic, Protocol, TypeAlias, TypeVar
 from fedq.admin import messages
 from fedq.admin.bounds import CLOSE_REASON_BYTES_MAX
 from fedq.admin.calls import heard
+from fedq.admin.changes import telling
 from fedq.admin.local_answers import local_fragments
 from fedq.admin.members import MemberStub, OtherMembers
 from fedq.admin.paging import bad_token, decode_token, encode_token, page_size, vhost_of
@@ -225,10 +226,19 @@ class ClientAnswers:
         whom = request.WhichOneof("whom")
         if whom is None or not getattr(request, whom):
             raise invalid("say whose connections to close: a connection's name, a user or a vhost")
-        if whom == "name":
-            return await self._close_one(request, timeout_s)
         if request.local:
+            # Another member was asked, and has told of it.
+            if whom == "name":
+                return await self._close_one(request, timeout_s)
             return await self._close_own(request, None, timeout_s)
+        with telling(f"close connections of {whom} {str(getattr(request, whom))!r:.120}"):
+            if whom == "name":
+                return await self._close_one(request, timeout_s)
+            return await self._close_everywhere(request, timeout_s)
+
+    async def _close_everywhere(
+        self, request: pb.CloseConnectionsRequest, timeout_s: float
+    ) -> pb.CloseConnectionsReply:
         reply = await self._close_own(request, None, timeout_s)
         own = self._overview.process()[0]
         others = [each for each in self._up() if each.node != own]

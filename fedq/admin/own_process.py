@@ -5,6 +5,7 @@ from typing import NamedTuple
 
 import grpc
 
+from fedq.admin.changes import telling
 from fedq.admin.refusal import AdminError
 from fedq.core.ids import NodeId
 from fedq.shell.pb import admin_pb2 as pb
@@ -47,5 +48,6 @@ class Stopping:
         # A second word would end it at once, as a second signal does.
         changed, self._stops = not self._stops, True
         if changed:
-            self._process.stop()
+            with telling(f"stop node {self._me}"):
+                self._process.stop()
         return pb.StopNodeReply(changed=changed)

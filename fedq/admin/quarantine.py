@@ -9,6 +9,7 @@ from functools import partial
 from typing import Final, TypeAlias
 
 from fedq.admin.calls import heard
+from fedq.admin.changes import telling
 from fedq.admin.members import OtherMembers
 from fedq.admin.refusal import invalid, not_found
 from fedq.core.ids import QueueKey
@@ -68,6 +69,15 @@ class QuarantineAnswers:
                 f"no shared queue '{key.name}' in vhost '{key.vhost}'; `fedq queue list` shows "
                 "those there are"
             )
+        if request.act == pb.QUARANTINE_ACT_LIST:
+            return await self._everywhere(request, timeout_s)
+        act = pb.QuarantineAct.Name(request.act).removeprefix("QUARANTINE_ACT_").lower()
+        with telling(f"{act} messages in quarantine of queue {key.name!r} in vhost {key.vhost!r}"):
+            return await self._everywhere(request, timeout_s)
+
+    async def _everywhere(
+        self, request: pb.QuarantineRequest, timeout_s: float
+    ) -> pb.QuarantineReply:
         merged = await self.local(request, timeout_s)
         own = self._overview.process()[0]
         members = [each for each in self._overview.members() if each.node != own]

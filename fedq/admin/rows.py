@@ -104,3 +104,14 @@ def permission_row(each: pb.Permissions) -> Row:
         "write": each.write,
         "read": each.read,
     }
+
+
+def topic_permission_row(each: pb.TopicPermissions) -> Row:
+    """What a user may do with the topics of an exchange."""
+    return {
+        "user": each.user,
+        "vhost": each.vhost,
+        "exchange": each.exchange,
+        "write": each.write,
+        "read": each.read,
+    }

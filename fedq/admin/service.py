@@ -23,12 +23,15 @@ from fedq.admin.calls import Reply, Request, reply, timeout_s
 from fedq.admin.client_answers import AskClose, ClientAnswers
 from fedq.admin.cluster_answers import ClusterAnswers
 from fedq.admin.local_answers import local_connections, local_fragments, local_node
+from fedq.admin.log_levels import LogLevels
 from fedq.admin.members import Connect, OtherMembers
 from fedq.admin.moving import Moving
 from fedq.admin.own_process import OwnProcess, Stopping
 from fedq.admin.policy_answers import PolicyAnswers
 from fedq.admin.policy_service import PolicyService
 from fedq.admin.quarantine import AskQuarantine, QuarantineAnswers
+from fedq.admin.topic_answers import TopicAnswers
+from fedq.admin.topic_service import TopicService
 from fedq.admin.trace_answers import TraceAnswers
 from fedq.admin.trace_service import TraceService
 from fedq.node.views.overview_types import Overview
@@ -52,7 +55,7 @@ class Answers(NamedTuple):
     access: AccessAnswers
 
 
-class AdminService(AccessService, PolicyService, TraceService):
+class AdminService(AccessService, PolicyService, TopicService, TraceService):
     """One node's admin service; `connect` opens channels to those of the other members."""
 
     member_methods = frozenset(f"/{SERVICE_NAME}/{name}" for name in MEMBER_METHODS)
@@ -66,6 +69,7 @@ class AdminService(AccessService, PolicyService, TraceService):
         self._overview = overview
         self._turns = turns
         self._process = process
+        self._log_levels = LogLevels()
         self._stopping = Stopping(overview.process()[0], process)
         self._others = OtherMembers(connect, overview.members)
         self._quarantine = QuarantineAnswers(overview, self._others, ask)
@@ -73,6 +77,7 @@ class AdminService(AccessService, PolicyService, TraceService):
         self._clients = ClientAnswers(overview, self._others, ask_close)
         self._traces = TraceAnswers(overview.process, access)
         self._policies = PolicyAnswers(access)
+        self._topics = TopicAnswers(access)
         self._adopting = Adopting(overview, self._others, access.change)
         self.answers = Answers(self._cluster, self._clients, access)
         self._moving = Moving(overview, self._cluster, access.change)
@@ -225,6 +230,23 @@ class AdminService(AccessService, PolicyService, TraceService):
     ) -> pb.CloseConnectionsReply:
         """Ends client connections."""
         return await reply(context, self._clients.close_connections(request, timeout_s(context)))
+
+    async def SetLogLevel(
+        self,
+        request: pb.SetLogLevelRequest,
+        context: grpc.aio.ServicerContext[pb.SetLogLevelRequest, pb.SetLogLevelReply],
+    ) -> pb.SetLogLevelReply:
+        """Sets how much this node writes to its log."""
+        return await reply(context, self._log_levels.set(request))
+
+    async def ListLogLevels(
+        self,
+        request: pb.ListLogLevelsRequest,
+        context: grpc.aio.ServicerContext[pb.ListLogLevelsRequest, pb.ListLogLevelsReply],
+    ) -> pb.ListLogLevelsReply:
+        """Tells how much this node writes to its log."""
+        del request
+        return await reply(context, self._log_levels.list())
 
     async def StopNode(
         self,

@@ -16,9 +16,11 @@ from fedq.cli.cluster import (
     clients,
     cluster,
     definitions,
+    log_level,
     permission,
     policy,
     queue,
+    topic_permission,
     topology,
     trace,
     user,
@@ -74,7 +76,9 @@ app.add_typer(clients.subscribers, name="subscriber")
 app.add_typer(user.app, name="user")
 app.add_typer(vhost.app, name="vhost")
 app.add_typer(trace.app, name="trace")
+app.add_typer(log_level.app, name="log")
 app.add_typer(permission.app, name="permission")
+app.add_typer(topic_permission.app, name="topic-permission")
 app.add_typer(policy.app, name="policy")
 app.add_typer(definitions.app, name="definitions")
 app.add_typer(certs.app, name="certs")

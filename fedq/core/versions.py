@@ -62,6 +62,10 @@ SHAPES: Final = 15
 HOSTS: Final = 15
 #: From which one on a command may be in order (docs/adr/0110).
 IN_ORDER: Final = 15
+#: From which one on users may be limited to topics (docs/adr/0112).
+TOPIC_PERMISSIONS: Final = 15
+#: And have passwords as RabbitMQ keeps them (docs/adr/0112).
+RABBIT_HASHES: Final = 15
 
 #: What operators get with each of the last ones, once all nodes speak it.
 FEATURES: Final[dict[int, tuple[str, ...]]] = {
@@ -74,8 +78,8 @@ FEATURES: Final[dict[int, tuple[str, ...]]] = {
     15: (
         "voters that are replaced by observers", "names that belong to one data directory",
         "policies", "fragments that are retired", "workers of a host",
-        "numbers of fragments that operators set",
-        "declarations that are proposed together",
+        "numbers of fragments that operators set", "declarations that are proposed together",
+        "permissions of topics", "passwords as RabbitMQ keeps them",
     ),
 }  # fmt: skip
 

@@ -62,8 +62,9 @@ class Node:
         permissions = self.permissions = Permissions(state)
         cluster = self.cluster = ClusterFlow(state)
         publishing = self.publishing = Publishing(
-            state, cluster.proposals.ask_for_fragment, permissions.may_publish
-        )
+            state, cluster.proposals.ask_for_fragment, permissions.may_publish,
+            permissions.may_publish_topic,
+        )  # fmt: skip
         consuming = self.consuming = Consuming(state, publishing)
         private = self.private = Private(state, cluster)
         streams = self.streams = Streams(state, consuming)

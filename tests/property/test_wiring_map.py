@@ -51,6 +51,7 @@ from fedq.wiring.cluster_map.operations_copies import AdoptCopy, RetireIdle, Sha
 from fedq.wiring.cluster_map.operations_members import Speaks
 from fedq.wiring.cluster_map.operations_moves import DrainNode, MoveFragment, UndrainNode
 from fedq.wiring.cluster_map.operations_policies import DropPolicy, PutPolicy
+from fedq.wiring.cluster_map.operations_topics import ClearTopicPermissions, SetTopicPermissions
 from fedq.wiring.cluster_map.operations_tracing import SetFirehose, StartTrace, StopTrace
 from fedq.wiring.cluster_map.passwords import make_record
 from fedq.wiring.cluster_map.state import TABLES, FragmentChanged, FragmentInfo
@@ -61,7 +62,9 @@ epochs = st.integers(1, 4).map(Epoch)
 fragments = st.integers(1, 5).map(FragmentId)
 vhosts = st.sampled_from(["/", "/", "/", "/no"])
 users = st.sampled_from(["ann", "ben"])
-records = st.sampled_from(["", make_record("one", bytes(16), 1), make_record("two", bytes(16), 1)])
+records = st.sampled_from(
+    ["", make_record("one", bytes(16), 1), f"rabbit-md5$00ff0a24${'5a' * 16}"]
+)
 tags = st.sampled_from([(), ("administrator",)])
 patterns = st.sampled_from([".*", "", "^a|b$", "(("])
 exchanges = st.sampled_from(["e", "f", "amq.topic", "amq.match", ""])
@@ -157,6 +160,8 @@ operations: st.SearchStrategy[Operation] = st.one_of(
             ['{"max-length":1}', '{"overflow":"reject-publish"}', '{"max-length":-1}', "", "{}"]
         ),
     ),
+    st.builds(SetTopicPermissions, users, vhosts, st.sampled_from(["t", "u"]), patterns, patterns),
+    st.builds(ClearTopicPermissions, users, vhosts, st.sampled_from(["t", "u"]), st.booleans()),
     st.builds(DropPolicy, vhosts, st.sampled_from(["one", "two"]), st.booleans()),
     st.builds(DrainNode, nodes, st.booleans()),
     st.builds(UndrainNode, nodes),

@@ -8,7 +8,7 @@ from fedq.cli.asking.asker import asking
 from fedq.cli.asking.endpoint import Endpoint, asking_a_node
 from fedq.cli.asking.forms import user_form
 from fedq.cli.cluster.limits import MaxChannels, MaxConnections, list_limits, set_limits
-from fedq.cli.terminal.failure import CommandError, reporting
+from fedq.cli.terminal.failure import USAGE, CommandError, reporting
 from fedq.cli.terminal.options import JsonOption
 from fedq.cli.terminal.password import PasswordOption, PasswordStdinOption, read_password
 from fedq.cli.terminal.screen import console, print_json, say, table
@@ -31,6 +31,15 @@ def add_user(
         bool,
         typer.Option("--no-password", help="None: the user logs in by TLS certificate only."),
     ] = False,
+    password_hash: Annotated[
+        str,
+        typer.Option(
+            "--password-hash",
+            metavar="BASE64",
+            help="RabbitMQ's hash in place of a password.",
+            show_default=False,
+        ),
+    ] = "",
     tag: Annotated[
         list[str] | None,
         typer.Option("--tag", help="A tag; may be given several times.", show_default=False),
@@ -38,9 +47,16 @@ def add_user(
     json: JsonOption = False,
 ) -> None:
     """Add a user; it may do nothing until `fedq permission set`."""
-    secret = "" if no_password else read_password(password, password_stdin, twice=True)
+    secret = ""
+    if password_hash and (no_password or password is not None or password_stdin):
+        raise CommandError("--password-hash stands for a password; give one of them", USAGE)
+    if not no_password and not password_hash:
+        secret = read_password(password, password_stdin, twice=True)
+    request = pb.PutUserRequest(
+        name=name, password=secret, password_hash=password_hash, tags=tag or ()
+    )
     with asking(endpoint) as asker:
-        asker.ask(asker.stub.PutUser, pb.PutUserRequest(name=name, password=secret, tags=tag or ()))
+        asker.ask(asker.stub.PutUser, request)
     say({"user": name}, f"user {name} added", json)
 
 

@@ -6,8 +6,10 @@ So strangers learn which paths there are, which is no secret, and nothing else.
 
 import asyncio
 import logging
+from typing import Final
 from urllib.parse import urlsplit
 
+from fedq.admin.changes import set_caller, telling
 from fedq.admin.refusal import AdminError
 from fedq.http.api.broker import Brokers
 from fedq.http.api.call import Call, Served, check_right, check_vhost, user_of
@@ -21,6 +23,16 @@ from fedq.http.serving.exchange import Answer, Request
 from fedq.shell.log_lines.rare_lines import RareLines
 
 logger = logging.getLogger(__name__)
+
+#: What is changed over AMQP, of which the admin service tells nothing; and whole files.
+_TOLD: Final = (
+    "/api/queues/{vhost}/{name}", "/api/queues/{vhost}/{name}/contents",
+    "/api/exchanges/{vhost}/{name}", "/api/bindings/{vhost}/e/{source}/{kind}/{destination}",
+    "/api/bindings/{vhost}/e/{source}/{kind}/{destination}/{key}", "/api/definitions",
+    "/api/definitions/{vhost}",
+)  # fmt: skip
+#: Of a path.
+_PATH_SHOWN_MAX: Final = 300
 
 
 class ApiApplication:
@@ -54,6 +66,7 @@ class ApiApplication:
             user = await user_of(
                 request, self._logins, self._node, self._served.answers, self._failed_logins
             )
+            set_caller(f"user {user.name!r} over HTTP at {request.address}")
             check_right(user, route.needs(request.method))
             call = Call(
                 request, places, user, self._node, self._served, self._brokers, self._totals
@@ -61,6 +74,10 @@ class ApiApplication:
             # Who makes or deletes one says so itself.
             if route.path != "/api/vhosts/{vhost}" or request.method in ("GET", "HEAD"):
                 await check_vhost(call)
+            if route.path in _TOLD and request.method not in ("GET", "HEAD"):
+                path = "/".join(request.segments)[:_PATH_SHOWN_MAX]
+                with telling(f"{request.method} {path!r}"):
+                    return await handler(call)
             return await handler(call)
         except AdminError as error:
             raise refusal_of(error) from error

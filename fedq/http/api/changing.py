@@ -82,13 +82,16 @@ async def put_user(call: Call) -> Answer:
     """Adds a user, or gives one another password and other tags."""
     body, name = await call.request.table(), call.places["user"]
     tags = _tags(body)
-    if body.get("password_hash"):
-        raise bad_request(
-            "password_hash is RabbitMQ's and means nothing here: give the password itself"
-        )
+    if "password" in body and "password_hash" in body:
+        raise bad_request("both_password_and_password_hash_are_provided")
     password = text_of("password", body.get("password", ""))
+    hashed = text_of("password_hash", body.get("password_hash", ""))
+    algorithm = text_of("hashing_algorithm", body.get("hashing_algorithm", ""))
     known = name in await call.node.look(call.served.answers.access.overview.users)
-    request = pb.PutUserRequest(name=name, password=password, tags=tags, replace=known)
+    request = pb.PutUserRequest(
+        name=name, password=password, password_hash=hashed, hashing_algorithm=algorithm, tags=tags,
+        replace=known,
+    )  # fmt: skip
     await call.change(lambda: call.served.answers.access.put_user(request, CHANGE_S))
     return DONE if known else CREATED
 

@@ -5,7 +5,7 @@ Those that are missing are in docs/HTTP.md; a test of tidiness compares.
 
 from typing import Final
 
-from fedq.http.api import changing, messaging, policies, reading
+from fedq.http.api import changing, messaging, policies, reading, topics
 from fedq.http.api.definitions import export, importing
 from fedq.http.api.routing import Handler, Right, Route
 
@@ -45,6 +45,9 @@ READING: Final = (
     _get("/api/users/without-permissions", reading.users_without_permissions, Right.ADMINISTRATOR),
     _get("/api/users/{user}/permissions", reading.permissions, Right.ADMINISTRATOR),
     _get("/api/permissions", reading.permissions, Right.ADMINISTRATOR),
+    _get("/api/topic-permissions", topics.all_permissions, Right.ADMINISTRATOR),
+    _get("/api/vhosts/{vhost}/topic-permissions", topics.all_permissions, Right.ADMINISTRATOR),
+    _get("/api/users/{user}/topic-permissions", topics.of_user, Right.ADMINISTRATOR),
     _get("/api/vhost-limits", reading.limits),
     _get("/api/vhost-limits/{vhost}", reading.limits),
     _get("/api/user-limits", reading.user_limits, Right.ADMINISTRATOR),
@@ -58,7 +61,6 @@ READING: Final = (
     _get("/api/parameters/{component}", reading.nothing),
     _get("/api/parameters/{component}/{vhost}", reading.nothing),
     _get("/api/global-parameters", reading.nothing),
-    _get("/api/topic-permissions", reading.nothing, Right.ADMINISTRATOR),
     _get("/api/health/checks/alarms", reading.health_alarms),
     _get("/api/health/checks/local-alarms", reading.health_local_alarms),
     _get("/api/health/checks/virtual-hosts", reading.health_virtual_hosts),
@@ -89,6 +91,14 @@ CHANGING: Final = (
             "GET": reading.permission, "PUT": changing.put_permission,
             "DELETE": changing.delete_permission,
         },
+    ),
+    Route(
+        "/api/topic-permissions/{vhost}/{user}", Right.ADMINISTRATOR,
+        {"GET": topics.permissions, "PUT": topics.put, "DELETE": topics.delete},
+    ),
+    Route(
+        "/api/topic-permissions/{vhost}/{user}/{exchange}", Right.ADMINISTRATOR,
+        {"DELETE": topics.delete},
     ),
     Route(
         "/api/vhost-limits/{vhost}/{name}", Right.ADMINISTRATOR,

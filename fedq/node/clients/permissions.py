@@ -7,24 +7,28 @@ Inputs: a channel's methods, the cluster map's grants. Output: nothing, or `Chan
                 dead-letters to, or an exchange sends what it cannot route
     read        consume, get, purge a queue; be the source of a binding; have dead letters
 
-Passive declarations, and channels as such, ask for none. What is wrong for everybody (a reserved
-name, an unknown type, the default exchange) is left to those who say so, as in RabbitMQ. A declared
-name "" stands for the name that the node will make up. Patterns are compiled once, and their
-verdicts on names are kept, until the map's users, virtual hosts or grants change.
+A topic exchange may ask for more: `fedq.node.clients.topics` has the keys that a user may publish
+with (write) and bind by (read). Passive declarations, and channels as such, ask for none. What is
+wrong for everybody (a reserved name, an unknown type, the default exchange) is left to those who
+say so, as in RabbitMQ. A declared name "" stands for the name that the node will make up. Patterns
+are compiled once, and their verdicts on names are kept, until the map's users, virtual hosts or
+grants change.
 """
 
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 from fedq.amqp import method_types as m
 from fedq.amqp.content import DIRECT_REPLY_TO
 from fedq.amqp.methods import ids_of
 from fedq.core.errors import ACCESS_REFUSED, ChannelViolation
 from fedq.core.ids import MapVersion, QueueKey
+from fedq.node.clients.topics import READ, WRITE, Topics
 from fedq.node.records.client_state import Channel, Client
 from fedq.node.records.state import NodeState
 from fedq.wiring.cluster_map.patterns import EVERYTHING, Pattern, compile_text
 from fedq.wiring.cluster_map.state import Grant, GrantKey
+from fedq.wiring.cluster_map.topic_permissions import refusal_text
 from fedq.wiring.routing.exchange_kinds import EXCHANGE_TYPES
 from fedq.wiring.routing.names import server_name
 
@@ -35,6 +39,7 @@ GRANTS_KEPT_MAX: Final = 4_096
 VERDICTS_KEPT_MAX: Final = 1_024
 
 _NOTHING: Final = Grant("", "", "")
+_Binding: TypeAlias = m.QueueBind | m.QueueUnbind | m.ExchangeBind | m.ExchangeUnbind
 
 
 class _Right:
@@ -80,10 +85,11 @@ class _Rights:
 class Permissions:
     """The permissions of all users in all virtual hosts, with what was found out so far."""
 
-    __slots__ = ("_checks", "_rights", "_version", "state")
+    __slots__ = ("_checks", "_rights", "_version", "state", "topics")
 
     def __init__(self, state: NodeState) -> None:
         self.state = state
+        self.topics = Topics(state)
         self._version = MapVersion(0)
         self._rights: dict[GrantKey, _Rights] = {}
         self._checks: dict[type, Callable[[Channel, Any], None]] = {
@@ -110,6 +116,10 @@ class Permissions:
         """Whether the client's user may publish to the exchange ("": the default one)."""
         return self._rights_of(client).write.covers(exchange or DEFAULT_EXCHANGE)
 
+    def may_publish_topic(self, client: Client, exchange: str, key: str) -> bool | None:
+        """Whether the client's user may publish with that key; None: with any, to that exchange."""
+        return self.topics.may_use(client.user, client.vhost, exchange, WRITE, key)
+
     def may_read(self, user: str, vhost: str, queue: str) -> bool:
         """Whether the user may read the queue, as a consumer of it would."""
         return self._look_up(GrantKey(user, vhost)).read.covers(queue)
@@ -132,6 +142,7 @@ class Permissions:
     def _exchange_bind(self, channel: Channel, method: m.ExchangeBind | m.ExchangeUnbind) -> None:
         self._need_exchange(channel, "write", method.destination, method)
         self._need_exchange(channel, "read", method.source, method)
+        self._need_topic(channel, method.source, method)
 
     def _queue_declare(self, channel: Channel, method: m.QueueDeclare) -> None:
         if method.passive:
@@ -153,6 +164,7 @@ class Permissions:
     def _queue_bind(self, channel: Channel, method: m.QueueBind | m.QueueUnbind) -> None:
         self._need_queue(channel, "write", method.queue, method)
         self._need_exchange(channel, "read", method.exchange, method)
+        self._need_topic(channel, method.exchange, method)
 
     def _queue_read(
         self, channel: Channel, method: m.QueuePurge | m.BasicConsume | m.BasicGet
@@ -170,6 +182,12 @@ class Permissions:
         # Whatever one wants of the default exchange itself is refused to everybody, later.
         if name:
             self._need(channel.client, right, "exchange", name, ids_of(method))
+
+    def _need_topic(self, channel: Channel, exchange: str, method: _Binding) -> None:
+        client, key = channel.client, method.routing_key
+        if self.topics.may_use(client.user, client.vhost, exchange, READ, key) is False:
+            text = refusal_text(exchange, key, client.vhost, client.user)
+            raise ChannelViolation(ACCESS_REFUSED, text, *ids_of(method))
 
     def _need(
         self, client: Client, right: str, kind: str, name: str, method: tuple[int, int]

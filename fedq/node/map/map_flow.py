@@ -35,6 +35,7 @@ from fedq.wiring.cluster_map.map import Applied, ReadMap
 from fedq.wiring.cluster_map.operations_copies import ShapeChanged
 from fedq.wiring.cluster_map.operations_moves import DrainChanged, MoveChanged
 from fedq.wiring.cluster_map.operations_policies import PolicyChanged, RefusingNoted
+from fedq.wiring.cluster_map.operations_topics import TopicPermissionsChanged
 from fedq.wiring.cluster_map.operations_tracing import TracingChanged
 from fedq.wiring.cluster_map.state import (
     Change,
@@ -238,6 +239,7 @@ class MapFlow:
                 MemberSpeaks()
                 | VhostAdded()
                 | PermissionsChanged()
+                | TopicPermissionsChanged()
                 | LimitsChanged()
                 | MoveChanged()
                 | ShapeChanged()

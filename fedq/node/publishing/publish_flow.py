@@ -44,6 +44,7 @@ from fedq.node.publishing.returns import give_back
 from fedq.node.records.client_state import Channel, Client
 from fedq.node.records.state import NodeState
 from fedq.node.records.transaction_limits import check_room, grow
+from fedq.wiring.cluster_map.topic_permissions import refusal_text
 from fedq.wiring.routing.route import Route
 
 MANDATORY, IMMEDIATE = 1, 2
@@ -67,17 +68,22 @@ Batch: TypeAlias = list[PublishRun]
 class PublishFlow:
     """Takes the publishes of channels and sends them to every queue."""
 
-    __slots__ = ("blocking", "may_publish", "names", "outlets", "piles", "state")
+    __slots__ = (
+        "blocking", "may_publish", "may_publish_topic", "names", "outlets", "piles", "state"
+    )  # fmt: skip
 
     def __init__(
         self, state: NodeState, outlets: Outlets, blocking: Blocking,
         may_publish: Callable[[Client, str], bool],
+        may_publish_topic: Callable[[Client, str, str], bool | None],
     ) -> None:  # fmt: skip
         self.state = state
         self.outlets = outlets
         self.blocking = blocking
         #: Whether a client's user may write to an exchange.
         self.may_publish = may_publish
+        #: And with a routing key; None: with all keys.
+        self.may_publish_topic = may_publish_topic
         self.names = NamedReader()
         #: What is being piled up; empty between two calls.
         self.piles = Piles()
@@ -203,11 +209,14 @@ class PublishFlow:
     ) -> Route | None:
         """Adds to the run, which begins at this place, those right behind it that go the same way.
 
-        Their routing keys differ, their exchange does not, so their client may publish to it.
-        Returns where the next one goes, as far as that is known by now.
+        Their routing keys differ, their exchange does not, so their client may publish to it,
+        unless that depends on the key. Returns where the next one goes, as far as that is known by
+        now.
         """
         route, bits, _ = batch[place]
         exchange, route_of = route[: 1 + route[0]], self.state.router.route
+        if client.permitted.get(exchange) != self.state.map.version:
+            return None
         for following in range(place + 1, len(batch)):
             route, other_bits, messages = batch[following]
             if other_bits != bits or len(messages) > 1 or not route.startswith(exchange):
@@ -254,12 +263,16 @@ class PublishFlow:
             exchange, _ = split_route(route)
             self._permit(channel, exchange)
             raise _no_exchange(client.vhost, exchange)
+        version, permitted = self.state.map.version, client.permitted
         named = route[: 1 + route[0]]
-        if client.permitted.get(named) != self.state.map.version:
-            self._permit(channel, split_route(route)[0])
-            if len(client.permitted) >= PERMITTED_MAX:
-                client.permitted.clear()
-            client.permitted[named] = self.state.map.version
+        if permitted.get(named) != version and permitted.get(route) != version:
+            exchange, key = split_route(route)
+            self._permit(channel, exchange)
+            if self._permit_topic(channel, exchange, key):
+                named = route
+            if len(permitted) >= PERMITTED_MAX:
+                permitted.clear()
+            permitted[named] = version
         return targets
 
     def look_ahead(self, channel: Channel, route: bytes) -> None:
@@ -267,10 +280,11 @@ class PublishFlow:
         client, named = channel.client, route[: 1 + route[0]]
         if client.permitted.get(named) == self.state.map.version:
             return
-        exchange, _ = split_route(route)
+        exchange, key = split_route(route)
         self._permit(channel, exchange)
         if exchange and QueueKey(client.vhost, exchange) not in self.state.map.exchanges:
             raise _no_exchange(client.vhost, exchange)
+        self._permit_topic(channel, exchange, key)
 
     def _permit(self, channel: Channel, exchange: str) -> None:
         client = channel.client
@@ -283,6 +297,15 @@ class PublishFlow:
                 f"refused for user '{client.user}'"
             )
             raise ChannelViolation(ACCESS_REFUSED, text, BASIC, BASIC_PUBLISH)
+
+    def _permit_topic(self, channel: Channel, exchange: str, key: str) -> bool:
+        """Checks a routing key; returns whether others of that exchange need a look, too."""
+        client = channel.client
+        verdict = self.may_publish_topic(client, exchange, key)
+        if verdict is False:
+            text = refusal_text(exchange, key, client.vhost, client.user)
+            raise ChannelViolation(ACCESS_REFUSED, text, BASIC, BASIC_PUBLISH)
+        return verdict is not None
 
     # --- what needs a look of its own --------------------------------------------------------
 
@@ -297,6 +320,7 @@ class PublishFlow:
         self._permit(channel, exchange)
         if exchange and QueueKey(vhost, exchange) not in self.state.map.exchanges:
             raise _no_exchange(vhost, exchange)
+        self._permit_topic(channel, exchange, key)
         if bits & FLAG_USER:
             self._check_user(channel, message)
         if bits & FLAG_BAD_EXPIRATION:
@@ -310,6 +334,8 @@ class PublishFlow:
             text = "the headers CC and BCC must be arrays of routing keys"
             raise ChannelViolation(PRECONDITION_FAILED, text, BASIC, BASIC_PUBLISH)
         self.state.work.spend(len(keys))
+        for copy in keys:
+            self._permit_topic(channel, exchange, copy)
         targets = self.state.router.route_keys(vhost, exchange, keys, properties_of(message))
         if targets is None:
             raise _no_exchange(vhost, exchange)

@@ -22,8 +22,9 @@ class Publishing:
     def __init__(
         self, state: NodeState, propose_fragment: Callable[[QueueKey], None],
         may_publish: Callable[[Client, str], bool],
+        may_publish_topic: Callable[[Client, str, str], bool | None],
     ) -> None:  # fmt: skip
-        """`propose_fragment` is for `Outlets`, `may_publish` for `PublishFlow`: see there."""
+        """`propose_fragment` is for `Outlets`, the others for `PublishFlow`: see there."""
         self.admission = Admission(state)
         self.blocking = Blocking(state)
         fan_out = FanOut(state)
@@ -32,4 +33,4 @@ class Publishing:
             state, self.admission, fan_out, self.relays, self.blocking, propose_fragment
         )
         self.letters = DeadLetters(state, self.outlets)
-        self.flow = PublishFlow(state, self.outlets, self.blocking, may_publish)
+        self.flow = PublishFlow(state, self.outlets, self.blocking, may_publish, may_publish_topic)

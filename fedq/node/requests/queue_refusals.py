@@ -16,8 +16,10 @@ from fedq.core.versions import (
     PARTED,
     PLANNED_MOVES,
     POLICIES,
+    RABBIT_HASHES,
     SHAPES,
     STREAMS,
+    TOPIC_PERMISSIONS,
     TRACING,
 )
 from fedq.node.records.private_queue import PrivateQueue
@@ -25,10 +27,12 @@ from fedq.node.records.tables import arguments_text, refuse_arguments
 from fedq.proxy.calls import Totals
 from fedq.wiring.cluster_map.map import ClusterMap
 from fedq.wiring.cluster_map.operations import Operation, arguments_of
+from fedq.wiring.cluster_map.operations_access import PutUser, SetPassword
 from fedq.wiring.cluster_map.operations_copies import AdoptCopy, ShapeQueue
 from fedq.wiring.cluster_map.operations_members import AdmitNode, RosterOperation
 from fedq.wiring.cluster_map.operations_moves import MovingOperation
 from fedq.wiring.cluster_map.operations_policies import PolicyOperation
+from fedq.wiring.cluster_map.operations_topics import TopicOperation
 from fedq.wiring.cluster_map.operations_tracing import TracingOperation
 from fedq.wiring.cluster_map.queue_arguments import (
     STREAM,
@@ -39,6 +43,7 @@ from fedq.wiring.cluster_map.queue_arguments import (
     refuse_declaration,
     refuse_without_effect,
 )
+from fedq.wiring.cluster_map.rabbit_hashes import is_rabbit_hash
 
 
 def missing(key: QueueKey) -> Refused:
@@ -115,6 +120,10 @@ def refuse_too_new_change(operation: Operation, known: ClusterMap) -> Refused | 
         return refuse_too_new("traces", TRACING, known)
     if isinstance(operation, PolicyOperation):
         return refuse_too_new("policies", POLICIES, known)
+    if isinstance(operation, TopicOperation):
+        return refuse_too_new("permissions of topics", TOPIC_PERMISSIONS, known)
+    if isinstance(operation, PutUser | SetPassword) and is_rabbit_hash(operation.password):
+        return refuse_too_new("passwords as RabbitMQ keeps them", RABBIT_HASHES, known)
     if isinstance(operation, MovingOperation):
         return refuse_too_new("drained nodes and planned moves", PLANNED_MOVES, known)
     return None

@@ -15,6 +15,7 @@ from fedq.node.requests.queue_refusals import refuse_too_new_change
 from fedq.node.views.overview_types import LOOK_WORK_MAX
 from fedq.wiring.cluster_map.operations import Operation
 from fedq.wiring.cluster_map.operations_policies import Policy
+from fedq.wiring.cluster_map.operations_topics import TopicGrant, TopicKey
 from fedq.wiring.cluster_map.operations_tracing import StartTrace, Trace
 from fedq.wiring.cluster_map.policies import tables_of
 from fedq.wiring.cluster_map.state import Binding, Exchange, Grant, GrantKey, Limits, MapState
@@ -83,6 +84,9 @@ class AccessOverview(Protocol):
 
     def grants_of(self, keys: Sequence[GrantKey]) -> Sequence[tuple[GrantKey, Grant]]:
         """The grants of some keys, as far as they are still there."""
+
+    def topic_permissions(self) -> Sequence[tuple[TopicKey, TopicGrant]]:
+        """All permissions of topics, in order of user, virtual host and exchange."""
 
     def vhosts_of(self, user: str) -> Sequence[str]:
         """The virtual hosts in which the user has permissions."""
@@ -170,6 +174,10 @@ class AccessView:
         """The grants of some keys, without those that are gone."""
         known = self._node.state.map.grants
         return [(key, grant) for key in keys if (grant := known.get(key)) is not None]
+
+    def topic_permissions(self) -> Sequence[tuple[TopicKey, TopicGrant]]:
+        """The permissions of topics in the map."""
+        return sorted(self._node.state.map.topic_permissions.items())
 
     def vhosts_of(self, user: str) -> Sequence[str]:
         """The virtual hosts in which the user has permissions."""

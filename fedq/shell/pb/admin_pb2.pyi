@@ -1142,16 +1142,20 @@ class User(_message.Message):
     def __init__(self, name: _Optional[str] = ..., tags: _Optional[_Iterable[str]] = ..., has_password: _Optional[bool] = ...) -> None: ...
 
 class PutUserRequest(_message.Message):
-    __slots__ = ("name", "password", "tags", "replace")
+    __slots__ = ("name", "password", "tags", "replace", "password_hash", "hashing_algorithm")
     NAME_FIELD_NUMBER: _ClassVar[int]
     PASSWORD_FIELD_NUMBER: _ClassVar[int]
     TAGS_FIELD_NUMBER: _ClassVar[int]
     REPLACE_FIELD_NUMBER: _ClassVar[int]
+    PASSWORD_HASH_FIELD_NUMBER: _ClassVar[int]
+    HASHING_ALGORITHM_FIELD_NUMBER: _ClassVar[int]
     name: str
     password: str
     tags: _containers.RepeatedScalarFieldContainer[str]
     replace: bool
-    def __init__(self, name: _Optional[str] = ..., password: _Optional[str] = ..., tags: _Optional[_Iterable[str]] = ..., replace: _Optional[bool] = ...) -> None: ...
+    password_hash: str
+    hashing_algorithm: str
+    def __init__(self, name: _Optional[str] = ..., password: _Optional[str] = ..., tags: _Optional[_Iterable[str]] = ..., replace: _Optional[bool] = ..., password_hash: _Optional[str] = ..., hashing_algorithm: _Optional[str] = ...) -> None: ...
 
 class PutUserReply(_message.Message):
     __slots__ = ()
@@ -1221,6 +1225,38 @@ class AuthenticateUserReply(_message.Message):
     authenticated: bool
     def __init__(self, authenticated: _Optional[bool] = ...) -> None: ...
 
+class SetLogLevelRequest(_message.Message):
+    __slots__ = ("subsystem", "level")
+    SUBSYSTEM_FIELD_NUMBER: _ClassVar[int]
+    LEVEL_FIELD_NUMBER: _ClassVar[int]
+    subsystem: str
+    level: str
+    def __init__(self, subsystem: _Optional[str] = ..., level: _Optional[str] = ...) -> None: ...
+
+class SetLogLevelReply(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class ListLogLevelsRequest(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class LogLevel(_message.Message):
+    __slots__ = ("subsystem", "level", "is_own")
+    SUBSYSTEM_FIELD_NUMBER: _ClassVar[int]
+    LEVEL_FIELD_NUMBER: _ClassVar[int]
+    IS_OWN_FIELD_NUMBER: _ClassVar[int]
+    subsystem: str
+    level: str
+    is_own: bool
+    def __init__(self, subsystem: _Optional[str] = ..., level: _Optional[str] = ..., is_own: _Optional[bool] = ...) -> None: ...
+
+class ListLogLevelsReply(_message.Message):
+    __slots__ = ("levels",)
+    LEVELS_FIELD_NUMBER: _ClassVar[int]
+    levels: _containers.RepeatedCompositeFieldContainer[LogLevel]
+    def __init__(self, levels: _Optional[_Iterable[_Union[LogLevel, _Mapping]]] = ...) -> None: ...
+
 class Permissions(_message.Message):
     __slots__ = ("user", "vhost", "configure", "write", "read")
     USER_FIELD_NUMBER: _ClassVar[int]
@@ -1276,6 +1312,64 @@ class ListPermissionsReply(_message.Message):
     permissions: _containers.RepeatedCompositeFieldContainer[Permissions]
     next_page_token: str
     def __init__(self, permissions: _Optional[_Iterable[_Union[Permissions, _Mapping]]] = ..., next_page_token: _Optional[str] = ...) -> None: ...
+
+class TopicPermissions(_message.Message):
+    __slots__ = ("user", "vhost", "exchange", "write", "read")
+    USER_FIELD_NUMBER: _ClassVar[int]
+    VHOST_FIELD_NUMBER: _ClassVar[int]
+    EXCHANGE_FIELD_NUMBER: _ClassVar[int]
+    WRITE_FIELD_NUMBER: _ClassVar[int]
+    READ_FIELD_NUMBER: _ClassVar[int]
+    user: str
+    vhost: str
+    exchange: str
+    write: str
+    read: str
+    def __init__(self, user: _Optional[str] = ..., vhost: _Optional[str] = ..., exchange: _Optional[str] = ..., write: _Optional[str] = ..., read: _Optional[str] = ...) -> None: ...
+
+class SetTopicPermissionsRequest(_message.Message):
+    __slots__ = ("permissions",)
+    PERMISSIONS_FIELD_NUMBER: _ClassVar[int]
+    permissions: TopicPermissions
+    def __init__(self, permissions: _Optional[_Union[TopicPermissions, _Mapping]] = ...) -> None: ...
+
+class SetTopicPermissionsReply(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class ClearTopicPermissionsRequest(_message.Message):
+    __slots__ = ("user", "vhost", "exchange")
+    USER_FIELD_NUMBER: _ClassVar[int]
+    VHOST_FIELD_NUMBER: _ClassVar[int]
+    EXCHANGE_FIELD_NUMBER: _ClassVar[int]
+    user: str
+    vhost: str
+    exchange: str
+    def __init__(self, user: _Optional[str] = ..., vhost: _Optional[str] = ..., exchange: _Optional[str] = ...) -> None: ...
+
+class ClearTopicPermissionsReply(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class ListTopicPermissionsRequest(_message.Message):
+    __slots__ = ("user", "vhost", "page_size", "page_token")
+    USER_FIELD_NUMBER: _ClassVar[int]
+    VHOST_FIELD_NUMBER: _ClassVar[int]
+    PAGE_SIZE_FIELD_NUMBER: _ClassVar[int]
+    PAGE_TOKEN_FIELD_NUMBER: _ClassVar[int]
+    user: str
+    vhost: str
+    page_size: int
+    page_token: str
+    def __init__(self, user: _Optional[str] = ..., vhost: _Optional[str] = ..., page_size: _Optional[int] = ..., page_token: _Optional[str] = ...) -> None: ...
+
+class ListTopicPermissionsReply(_message.Message):
+    __slots__ = ("permissions", "next_page_token")
+    PERMISSIONS_FIELD_NUMBER: _ClassVar[int]
+    NEXT_PAGE_TOKEN_FIELD_NUMBER: _ClassVar[int]
+    permissions: _containers.RepeatedCompositeFieldContainer[TopicPermissions]
+    next_page_token: str
+    def __init__(self, permissions: _Optional[_Iterable[_Union[TopicPermissions, _Mapping]]] = ..., next_page_token: _Optional[str] = ...) -> None: ...
 
 class Policy(_message.Message):
     __slots__ = ("vhost", "name", "operator", "pattern", "apply_to", "priority", "definition_json")

@@ -124,6 +124,16 @@ class AdminStub:
                 request_serializer=admin__pb2.StopNodeRequest.SerializeToString,
                 response_deserializer=admin__pb2.StopNodeReply.FromString,
                 _registered_method=True)
+        self.SetLogLevel = channel.unary_unary(
+                '/fedq.admin.v1.Admin/SetLogLevel',
+                request_serializer=admin__pb2.SetLogLevelRequest.SerializeToString,
+                response_deserializer=admin__pb2.SetLogLevelReply.FromString,
+                _registered_method=True)
+        self.ListLogLevels = channel.unary_unary(
+                '/fedq.admin.v1.Admin/ListLogLevels',
+                request_serializer=admin__pb2.ListLogLevelsRequest.SerializeToString,
+                response_deserializer=admin__pb2.ListLogLevelsReply.FromString,
+                _registered_method=True)
         self.LocalNode = channel.unary_unary(
                 '/fedq.admin.v1.Admin/LocalNode',
                 request_serializer=admin__pb2.LocalNodeRequest.SerializeToString,
@@ -264,6 +274,21 @@ class AdminStub:
                 request_serializer=admin__pb2.ListPermissionsRequest.SerializeToString,
                 response_deserializer=admin__pb2.ListPermissionsReply.FromString,
                 _registered_method=True)
+        self.SetTopicPermissions = channel.unary_unary(
+                '/fedq.admin.v1.Admin/SetTopicPermissions',
+                request_serializer=admin__pb2.SetTopicPermissionsRequest.SerializeToString,
+                response_deserializer=admin__pb2.SetTopicPermissionsReply.FromString,
+                _registered_method=True)
+        self.ClearTopicPermissions = channel.unary_unary(
+                '/fedq.admin.v1.Admin/ClearTopicPermissions',
+                request_serializer=admin__pb2.ClearTopicPermissionsRequest.SerializeToString,
+                response_deserializer=admin__pb2.ClearTopicPermissionsReply.FromString,
+                _registered_method=True)
+        self.ListTopicPermissions = channel.unary_unary(
+                '/fedq.admin.v1.Admin/ListTopicPermissions',
+                request_serializer=admin__pb2.ListTopicPermissionsRequest.SerializeToString,
+                response_deserializer=admin__pb2.ListTopicPermissionsReply.FromString,
+                _registered_method=True)
 
 
 class AdminServicer:
@@ -398,6 +423,19 @@ class AdminServicer:
         """Stops the node that is asked, as SIGTERM does: it hands over and ends. Not for other members, and
         refused on their port. FAILED_PRECONDITION if the node asked is another one.
         """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def SetLogLevel(self, request, context):
+        """How much the node asked writes to its log, by subsystem, until it ends. Not for other members.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ListLogLevels(self, request, context):
+        """Missing associated documentation comment in .proto file."""
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
@@ -601,6 +639,27 @@ class AdminServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def SetTopicPermissions(self, request, context):
+        """Limits a user to topics of an exchange, from now on; the exchange need not be there.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ClearTopicPermissions(self, request, context):
+        """Lets a user use all topics again, of one exchange or of all of a virtual host.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ListTopicPermissions(self, request, context):
+        """Permissions of topics in order of user, virtual host and exchange, a page at a time.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
 
 def add_AdminServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -693,6 +752,16 @@ def add_AdminServicer_to_server(servicer, server):
                     servicer.StopNode,
                     request_deserializer=admin__pb2.StopNodeRequest.FromString,
                     response_serializer=admin__pb2.StopNodeReply.SerializeToString,
+            ),
+            'SetLogLevel': grpc.unary_unary_rpc_method_handler(
+                    servicer.SetLogLevel,
+                    request_deserializer=admin__pb2.SetLogLevelRequest.FromString,
+                    response_serializer=admin__pb2.SetLogLevelReply.SerializeToString,
+            ),
+            'ListLogLevels': grpc.unary_unary_rpc_method_handler(
+                    servicer.ListLogLevels,
+                    request_deserializer=admin__pb2.ListLogLevelsRequest.FromString,
+                    response_serializer=admin__pb2.ListLogLevelsReply.SerializeToString,
             ),
             'LocalNode': grpc.unary_unary_rpc_method_handler(
                     servicer.LocalNode,
@@ -833,6 +902,21 @@ def add_AdminServicer_to_server(servicer, server):
                     servicer.ListPermissions,
                     request_deserializer=admin__pb2.ListPermissionsRequest.FromString,
                     response_serializer=admin__pb2.ListPermissionsReply.SerializeToString,
+            ),
+            'SetTopicPermissions': grpc.unary_unary_rpc_method_handler(
+                    servicer.SetTopicPermissions,
+                    request_deserializer=admin__pb2.SetTopicPermissionsRequest.FromString,
+                    response_serializer=admin__pb2.SetTopicPermissionsReply.SerializeToString,
+            ),
+            'ClearTopicPermissions': grpc.unary_unary_rpc_method_handler(
+                    servicer.ClearTopicPermissions,
+                    request_deserializer=admin__pb2.ClearTopicPermissionsRequest.FromString,
+                    response_serializer=admin__pb2.ClearTopicPermissionsReply.SerializeToString,
+            ),
+            'ListTopicPermissions': grpc.unary_unary_rpc_method_handler(
+                    servicer.ListTopicPermissions,
+                    request_deserializer=admin__pb2.ListTopicPermissionsRequest.FromString,
+                    response_serializer=admin__pb2.ListTopicPermissionsReply.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -1321,6 +1405,60 @@ class Admin:
             '/fedq.admin.v1.Admin/StopNode',
             admin__pb2.StopNodeRequest.SerializeToString,
             admin__pb2.StopNodeReply.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def SetLogLevel(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/fedq.admin.v1.Admin/SetLogLevel',
+            admin__pb2.SetLogLevelRequest.SerializeToString,
+            admin__pb2.SetLogLevelReply.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ListLogLevels(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/fedq.admin.v1.Admin/ListLogLevels',
+            admin__pb2.ListLogLevelsRequest.SerializeToString,
+            admin__pb2.ListLogLevelsReply.FromString,
             options,
             channel_credentials,
             insecure,
@@ -2077,6 +2215,87 @@ class Admin:
             '/fedq.admin.v1.Admin/ListPermissions',
             admin__pb2.ListPermissionsRequest.SerializeToString,
             admin__pb2.ListPermissionsReply.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def SetTopicPermissions(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/fedq.admin.v1.Admin/SetTopicPermissions',
+            admin__pb2.SetTopicPermissionsRequest.SerializeToString,
+            admin__pb2.SetTopicPermissionsReply.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ClearTopicPermissions(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/fedq.admin.v1.Admin/ClearTopicPermissions',
+            admin__pb2.ClearTopicPermissionsRequest.SerializeToString,
+            admin__pb2.ClearTopicPermissionsReply.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ListTopicPermissions(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/fedq.admin.v1.Admin/ListTopicPermissions',
+            admin__pb2.ListTopicPermissionsRequest.SerializeToString,
+            admin__pb2.ListTopicPermissionsReply.FromString,
             options,
             channel_credentials,
             insecure,

@@ -11,7 +11,7 @@ from typing import assert_never
 from fedq.core import limits
 from fedq.core.errors import NOT_FOUND, PRECONDITION_FAILED, RESOURCE_ERROR, Refused
 from fedq.core.ids import QueueKey
-from fedq.wiring.cluster_map import policies, tracing
+from fedq.wiring.cluster_map import policies, topic_permissions, tracing
 from fedq.wiring.cluster_map.bindings import remove_exchange, remove_queue
 from fedq.wiring.cluster_map.operations_access import (
     AccessOperation,
@@ -28,6 +28,11 @@ from fedq.wiring.cluster_map.operations_access import (
     SetVhostLimits,
 )
 from fedq.wiring.cluster_map.operations_policies import DropPolicy, PutPolicy
+from fedq.wiring.cluster_map.operations_topics import (
+    ClearTopicPermissions,
+    SetTopicPermissions,
+    TopicOperation,
+)
 from fedq.wiring.cluster_map.patterns import PatternError, compile_text
 from fedq.wiring.cluster_map.state import (
     DEFAULT_VHOST,
@@ -76,6 +81,8 @@ def apply(state: MapState, operation: AccessOperation) -> Ok | Refused:
             return _first_users(state, operation)
         case PutPolicy() | DropPolicy():
             return policies.apply(state, operation)
+        case SetTopicPermissions() | ClearTopicPermissions():
+            return _change_topic_permissions(state, operation)
         case _:
             assert_never(operation)
 
@@ -114,6 +121,7 @@ def _delete_vhost(state: MapState, vhost: str) -> Ok | Refused:
     _change_limits(state, "vhost_limits", state.vhost_limits, vhost, ())
     tracing.on_vhost_deleted(state, vhost)
     policies.on_vhost_deleted(state, vhost)
+    topic_permissions.on_vhost_deleted(state, vhost)
     del state.vhosts[vhost]
     state.changes.append(VhostRemoved(vhost))
     return Ok(1)
@@ -197,6 +205,7 @@ def _delete_user(state: MapState, name: str) -> Ok | Refused:
         del state.grants[key]
         state.changes.append(PermissionsChanged(key))
     _change_limits(state, "user_limits", state.user_limits, name, ())
+    topic_permissions.on_user_deleted(state, name)
     del state.users[name]
     state.changes.append(UserChanged(name))
     return Ok(1)
@@ -256,6 +265,16 @@ def _clear_permissions(state: MapState, operation: ClearPermissions) -> Ok | Ref
     del state.grants[key]
     state.changes.append(PermissionsChanged(key))
     return Ok(1)
+
+
+def _change_topic_permissions(state: MapState, operation: TopicOperation) -> Ok | Refused:
+    if operation.user not in state.users:
+        return no_user(operation.user)
+    if operation.vhost not in state.vhosts:
+        return no_vhost(operation.vhost)
+    if isinstance(operation, SetTopicPermissions):
+        return topic_permissions.put(state, operation)
+    return topic_permissions.clear(state, operation)
 
 
 def refuse_pattern(what: str, text: str) -> Refused | None:

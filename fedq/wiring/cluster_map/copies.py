@@ -233,7 +233,7 @@ def _shape(state: MapState, operation: ShapeQueue) -> Ok | Refused:
         state.changes.append(ShapeChanged("shapes", key))
     held = copies_held(state)
     for node in nodes:
-        create_fragment(state, key, node, held)
+        create_fragment(state, key, node, held, sites)
     return Ok(1)
 
 

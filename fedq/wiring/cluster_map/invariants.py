@@ -55,6 +55,9 @@ def check(state: MapState) -> None:
     for user, vhost in state.grants:
         assert user in state.users, "a grant without its user"
         assert vhost in state.vhosts, "a grant without its virtual host"
+    for user, vhost, _ in state.topic_permissions:
+        assert user in state.users, "permissions of topics without their user"
+        assert vhost in state.vhosts, "permissions of topics without their virtual host"
     assert len(state.voters) <= VOTERS_MAX, "too many voters"
     assert len(state.roster) <= NODES_MAX, "too many nodes"
     wanted = [node for node, place in state.roster.items() if place.votes]

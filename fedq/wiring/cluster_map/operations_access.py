@@ -12,6 +12,7 @@ from typing import Final, TypeAlias
 from fedq.core import limits
 from fedq.wiring.cluster_map.operation_fields import Check, bounded, flag, name, text
 from fedq.wiring.cluster_map.operations_policies import POLICY_FORMS, PolicyOperation
+from fedq.wiring.cluster_map.operations_topics import TOPIC_FORMS, TopicOperation
 from fedq.wiring.cluster_map.passwords import is_record
 
 #: What can be limited, in RabbitMQ's words.
@@ -127,6 +128,7 @@ AccessOperation: TypeAlias = (
     | ClearPermissions
     | FirstUsers
     | PolicyOperation
+    | TopicOperation
 )
 
 
@@ -192,4 +194,5 @@ ACCESS_FORMS: Final[dict[str, tuple[Callable[..., AccessOperation], dict[str, Ch
     "clear_permissions": (ClearPermissions, {"user": text, "vhost": text}),
     "first_users": (FirstUsers, {"users": _users}),
     **POLICY_FORMS,
+    **TOPIC_FORMS,
 }

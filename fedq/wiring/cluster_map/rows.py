@@ -16,6 +16,7 @@ from typing import Any, Final, NamedTuple, TypeAlias
 from fedq.core.errors import Refused
 from fedq.core.ids import QueueKey
 from fedq.wiring.cluster_map.operations_policies import Policy
+from fedq.wiring.cluster_map.operations_topics import TopicGrant, TopicKey
 from fedq.wiring.cluster_map.operations_tracing import Trace
 from fedq.wiring.cluster_map.state import (
     Binding,
@@ -185,6 +186,7 @@ _NAME: Final = _value(_TEXT)
 _FRAGMENT_KEY: Final = _value(_NUMBER)
 _QUEUE_KEY: Final = _tuple(QueueKey, {"vhost": _TEXT, "name": _TEXT})
 _GRANT_KEY: Final = _tuple(GrantKey, {"user": _TEXT, "vhost": _TEXT})
+_TOPIC_KEY: Final = _tuple(TopicKey, {"user": _TEXT, "vhost": _TEXT, "exchange": _TEXT})
 #: Where the key says all, or the record does.
 _NOTHING: Final = _Part(lambda: None, {}, lambda _: ())
 
@@ -274,6 +276,7 @@ _POLICY: Final = _record(
     },
 )
 _GRANT: Final = _tuple(Grant, {"configure": _TEXT, "write": _TEXT, "read": _TEXT})
+_TOPIC_GRANT: Final = _tuple(TopicGrant, {"write": _TEXT, "read": _TEXT})
 
 # --- the map ---------------------------------------------------------------------------------
 
@@ -317,6 +320,7 @@ _FORMS: Final = {
     "operator_policies": _Form(_QUEUE_KEY, _POLICY),
     "refusing": _Form(_NAME, _NOTHING),
     "shapes": _Form(_QUEUE_KEY, _value(_NUMBER)),
+    "topic_permissions": _Form(_TOPIC_KEY, _TOPIC_GRANT),
     REQUESTS: _Form(_NAME, _value(_RESULTS)),
 }
 #: Those of the state, in the order in which they are written.
@@ -324,7 +328,7 @@ TABLES: Final = tuple(name for name in _FORMS if name != REQUESTS)
 #: What is not written as long as nothing is in it.
 LEFT_OUT_EMPTY: Final = (
     "cluster_name", "traces", "firehose", "drained", "moves", "voters", "roster", "forgotten",
-    "policies", "operator_policies", "refusing", "shapes",
+    "policies", "operator_policies", "refusing", "shapes", "topic_permissions",
 )  # fmt: skip
 #: What maps of earlier releases do not say; without users, the map gets its first ones.
 LATER: Final[dict[str, object]] = {
@@ -348,6 +352,7 @@ LATER: Final[dict[str, object]] = {
     "operator_policies": (),
     "refusing": (),
     "shapes": (),
+    "topic_permissions": (),
 }
 
 

@@ -16,6 +16,11 @@ from fedq.core.versions import HOSTS, TRACING
 from fedq.wiring.cluster_map.operations_copies import ShapeChanged
 from fedq.wiring.cluster_map.operations_moves import DrainChanged, MoveChanged
 from fedq.wiring.cluster_map.operations_policies import Policy, PolicyChanged, RefusingNoted
+from fedq.wiring.cluster_map.operations_topics import (
+    TopicGrant,
+    TopicKey,
+    TopicPermissionsChanged,
+)
 from fedq.wiring.cluster_map.operations_tracing import Trace, TracingChanged
 from fedq.wiring.cluster_map.placement import Site, host_of
 from fedq.wiring.cluster_map.records import Binding as Binding
@@ -175,7 +180,10 @@ class LimitsChanged(NamedTuple):
     name: str
 
 
-AccessChange = VhostAdded | VhostRemoved | UserChanged | PermissionsChanged | LimitsChanged
+AccessChange = (
+    VhostAdded | VhostRemoved | UserChanged | PermissionsChanged | TopicPermissionsChanged
+    | LimitsChanged
+)  # fmt: skip
 Change = (
     MemberChanged | MemberSpeaks | RosterChanged | EraChanged | QueueAdded | QueueRemoved
     | FragmentAdded | FragmentChanged | FragmentRemoved | ExchangeAdded | ExchangeRemoved
@@ -197,7 +205,7 @@ TABLES: Final = (
     "cluster_name", "cluster_version", "digest", "drained", "era", "era_number", "exchanges",
     "firehose", "forgotten", "fragments", "grants", "members", "moves", "next_fragment",
     "objects_max", "operator_policies", "policies", "queues", "refusing", "roster", "seeded",
-    "shapes", "speaks", "traces", "user_limits", "users",
+    "shapes", "speaks", "topic_permissions", "traces", "user_limits", "users",
     "version", "vhost_limits", "vhosts", "voters",
 )  # fmt: skip
 
@@ -248,6 +256,8 @@ class MapState:
         self.claims: dict[QueueKey, Claim] = {}
         self.users: dict[str, User] = {}
         self.grants: dict[GrantKey, Grant] = {}
+        #: Whoever is not in it may use all topics of the exchange.
+        self.topic_permissions: dict[TopicKey, TopicGrant] = {}
         #: By virtual host, or user: what is limited, and how.
         self.vhost_limits: dict[str, Limits] = {}
         self.user_limits: dict[str, Limits] = {}

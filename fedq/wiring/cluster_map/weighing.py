@@ -43,6 +43,10 @@ from fedq.wiring.cluster_map.operations_moves import (
     MoveFragment,
 )
 from fedq.wiring.cluster_map.operations_policies import PolicyChanged, PutPolicy, RefusingNoted
+from fedq.wiring.cluster_map.operations_topics import (
+    SetTopicPermissions,
+    TopicPermissionsChanged,
+)
 from fedq.wiring.cluster_map.operations_tracing import SetFirehose, StartTrace, TracingChanged
 from fedq.wiring.cluster_map.rows import Result, row_of
 from fedq.wiring.cluster_map.state import (
@@ -92,6 +96,7 @@ _OPERATORS: Final = (
     | SetPassword
     | SetTags
     | SetPermissions
+    | SetTopicPermissions
     | SetVhostLimits
     | SetUserLimits
     | MemberUp
@@ -134,6 +139,7 @@ class Weights:
             "members", "exchanges", "queues", "bindings", "fragments", "claims", "users", "grants",
             "vhost_limits", "user_limits", "traces", "firehose", "drained", "moves", "roster",
             "forgotten", "policies", "operator_policies", "refusing", "shapes",
+            "topic_permissions",
         ):  # fmt: skip
             for key in getattr(state, table):
                 self._weigh(state, table, key)
@@ -163,7 +169,7 @@ class Weights:
                     self._weigh(state, "grants", grant)
                 case (
                     LimitsChanged() | TracingChanged() | RosterChanged() | PolicyChanged()
-                    | RefusingNoted() | ShapeChanged()
+                    | RefusingNoted() | ShapeChanged() | TopicPermissionsChanged()
                 ):  # fmt: skip
                     self._weigh(state, change.table, change[1])
                 case DrainChanged(node):

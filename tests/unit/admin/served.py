@@ -9,8 +9,7 @@ there. One event loop in one thread serves them all, as grpc.aio wants it.
 import asyncio
 import itertools
 import socket
-import threading
-from collections.abc import Callable, Coroutine, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -56,12 +55,13 @@ from fedq.shell.durations import Durations
 from fedq.wiring.cluster_map.map import ClusterMap
 from fedq.wiring.cluster_map.operations import Operation, encode_command
 from fedq.wiring.cluster_map.operations_policies import Policy
+from fedq.wiring.cluster_map.operations_topics import TopicGrant, TopicKey
 from fedq.wiring.cluster_map.operations_tracing import StartTrace, Trace
 from fedq.wiring.cluster_map.policy_book import NO_STANDING, PolicyBook, Standing
 from fedq.wiring.cluster_map.state import Binding, Exchange, Grant, GrantKey
 from fedq.wiring.cluster_map.tracing import refuse_trace
+from tests.unit.admin.loop_thread import LoopThread as LoopThread
 
-Result = TypeVar("Result")
 NAMES = ("n1", "n2", "n3")
 
 
@@ -365,6 +365,9 @@ class SharedMap:
     def grant(self, key: GrantKey) -> Grant:
         return self.map.grants[key]
 
+    def topic_permissions(self) -> list[tuple[TopicKey, TopicGrant]]:
+        return sorted(self.map.topic_permissions.items())
+
     def grants_of(self, keys: Sequence[GrantKey]) -> Sequence[tuple[GrantKey, Grant]]:
         return [(key, self.map.grants[key]) for key in keys if key in self.map.grants]
 
@@ -385,34 +388,6 @@ class SharedMap:
 
     def has_queue(self, key: QueueKey) -> bool:
         return key in self.map.queues
-
-
-class LoopThread:
-    """One event loop in one thread, while a test needs it."""
-
-    _loop: asyncio.AbstractEventLoop | None = None
-
-    @classmethod
-    @contextmanager
-    def running(cls) -> Iterator[None]:
-        """Starts it, and ends it with all that it has."""
-        assert cls._loop is None, "one after another"
-        with asyncio.Runner() as runner:
-            cls._loop = loop = runner.get_loop()
-            thread = threading.Thread(target=loop.run_forever, daemon=True)
-            thread.start()
-            try:
-                yield
-            finally:
-                cls._loop = None
-                loop.call_soon_threadsafe(loop.stop)
-                thread.join()
-
-    @classmethod
-    def run(cls, coroutine: Coroutine[Any, Any, Result]) -> Result:
-        """Runs a coroutine there and waits for its result."""
-        assert cls._loop is not None, "it runs only within `running`"
-        return asyncio.run_coroutine_threadsafe(coroutine, cls._loop).result(20)
 
 
 class Served:

@@ -9,7 +9,9 @@ import pytest
 from fedq.amqp import method_types as m
 from fedq.core.ids import QueueKey
 from fedq.http.api.definitions.plan import OWN_HASHES, Known, Plan, plan_of, queue_keys
+from fedq.wiring.cluster_map.operations_topics import SetTopicPermissions
 from fedq.wiring.cluster_map.passwords import make_record
+from fedq.wiring.cluster_map.rabbit_hashes import is_rabbit_hash
 from tests.contract.http.definitions import ALL, ONE
 from tests.unit.http.test_reading import asked as asked
 from tests.unit.http.tool import Tool
@@ -27,22 +29,23 @@ def planned(vhost: str | None = None, **said: Any) -> Plan:
     return asyncio.run(plan_of(said, vhost, KNOWN))
 
 
-def test_rabbitmqs_export_is_refused_for_its_users_alone() -> None:
-    plan = asyncio.run(plan_of(json.loads(ALL.read_text("utf-8")), None, KNOWN))
+def test_a_hash_that_nobody_can_verify_is_refused_by_name() -> None:
+    said = json.loads(ALL.read_text("utf-8"))
+    for user in said["users"]:
+        user["hashing_algorithm"] = "our_own_hash"
+    plan = asyncio.run(plan_of(said, None, KNOWN))
     assert [each.partition(": ")[0] for each in plan.wrong] == [
-        "users, 'eve'", "users, 'app'", "permissions, 'app'",
+        "users, 'eve'", "users, 'app'", "permissions, 'app'", "topic_permissions, 'app'",
     ]  # fmt: skip
-    assert "rabbit_password_hashing_sha256" in plan.wrong[0]
+    assert "our_own_hash" in plan.wrong[0]
     assert "fedq user add" in plan.wrong[0]
 
 
-def test_with_passwords_it_is_taken_and_what_is_left_out_is_said() -> None:
-    said = json.loads(ALL.read_text("utf-8"))
-    for user in said["users"]:
-        if user["name"] != "guest":
-            user["password"] = "geheim"
-    plan = asyncio.run(plan_of(said, None, KNOWN))
+def test_a_real_export_is_taken_and_what_is_left_out_is_said() -> None:
+    plan = asyncio.run(plan_of(json.loads(ALL.read_text("utf-8")), None, KNOWN))
     assert not plan.wrong
+    assert all(is_rabbit_hash(each.record or "") for each in plan.users)
+    assert plan.topics == [SetTopicPermissions("app", "shop", "events", "^a", ".*")]
     assert plan.vhosts == ["shop"]
     assert {each.name: (each.tags, dict(each.limits)) for each in plan.users} == {
         "guest": (("administrator",), {}), "app": ((), {"max-connections": 7}),
@@ -54,7 +57,7 @@ def test_with_passwords_it_is_taken_and_what_is_left_out_is_said() -> None:
         *[m.ExchangeDeclare] * 3, *[m.QueueDeclare] * 4, m.ExchangeBind, *[m.QueueBind] * 2,
     ]  # fmt: skip
     told = sorted(each.partition(":")[0].partition(" ")[0] for each in plan.differs)
-    assert told == ["global", "topic", "user"]
+    assert told == ["global"]
     assert [(each.vhost, each.name, each.definition) for each in plan.policies] == [
         ("shop", "ttl", '{"message-ttl":1000}')
     ]
@@ -183,8 +186,8 @@ def test_a_file_for_one_virtual_host_brings_no_users() -> None:
 
 
 def test_what_fedq_has_not_is_told_and_left_out() -> None:
-    found = planned(operator_policies=[{}], topic_permissions=[{"user": "p"}], bindings=[])
-    assert len(found.differs) == 2
+    found = planned(operator_policies=[{}], bindings=[])
+    assert len(found.differs) == 1
     assert not found.wrong
     told = planned(vhosts=[{"name": "/", "description": "all"}, {"name": "here"}]).differs
     assert told == ["vhost '/': its description, tags and tracing are not kept"]

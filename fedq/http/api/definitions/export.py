@@ -1,7 +1,8 @@
 """Definitions as RabbitMQ exports them: all that is shared, without messages.
 
 Input: a call. Output: an answer in parts: there may be tens of thousands of queues. Passwords go
-out as fedq keeps them (scrypt), for another cluster of fedq; only an administrator is told.
+out as fedq keeps them (scrypt), for another cluster of fedq, and those of a RabbitMQ as that keeps
+them; only an administrator is told.
 """
 
 from collections.abc import AsyncIterator, Callable, Sequence
@@ -14,7 +15,7 @@ from fedq import __version__
 from fedq.admin.rows import arguments_of, exchange_row
 from fedq.admin.topology import binding_message, exchange_message
 from fedq.core.ids import QueueKey
-from fedq.http.api import gathering, policies, shapes
+from fedq.http.api import gathering, policies, shapes, topics
 from fedq.http.api.call import Call
 from fedq.http.api.definitions.plan import OPERATOR_POLICY, OWN_HASHES
 from fedq.http.api.reading import API_VERSION
@@ -22,6 +23,7 @@ from fedq.http.api.slices import slices, wanted
 from fedq.http.bounds import HTTP_ROWS_AT_ONCE
 from fedq.http.serving.exchange import Answer, Row
 from fedq.node.views.overview_types import QueueOverview
+from fedq.wiring.cluster_map.rabbit_hashes import rabbit_hash_of
 from fedq.wiring.cluster_map.records import Binding
 
 _LABELS: Final = {
@@ -45,7 +47,7 @@ async def export_all(call: Call) -> Answer:
         "users": await _users(call),
         "vhosts": [{"name": name} for name in await call.node.look(access.vhosts)],
         "permissions": await gathering.permissions(call),
-        "topic_permissions": [],
+        "topic_permissions": await topics.rows(call),
         "parameters": [*of_vhosts, *await _operator_policies(call, None)],
         "global_parameters": [{"name": "cluster_name", "value": "fedq"}],
         "policies": await policies.rows(call, None, False),
@@ -84,11 +86,16 @@ async def _users(call: Call) -> list[Row]:
     found: list[Row] = []
     async for part in slices(rows, HTTP_ROWS_AT_ONCE):
         kept = await call.node.look(partial(records, [row["name"] for row in part]))
-        found += [
-            {**row, "password_hash": record, "hashing_algorithm": OWN_HASHES}
-            for row, record in zip(part, kept, strict=True)
-        ]
+        found += [{**row, **_hash(record)} for row, record in zip(part, kept, strict=True)]
     return found
+
+
+def _hash(record: str) -> Row:
+    """What RabbitMQ's files say of a password."""
+    rabbit = rabbit_hash_of(record)
+    if rabbit is None:
+        return {"password_hash": record, "hashing_algorithm": OWN_HASHES}
+    return {"password_hash": rabbit.base64, "hashing_algorithm": rabbit.algorithm}
 
 
 async def _written(call: Call, vhost: str | None, head: Row) -> AsyncIterator[bytes]:

@@ -26,7 +26,10 @@ from fedq.http.refusal import HttpRefusal
 from fedq.http.serving.exchange import Answer, Row, json_answer, table_of
 from fedq.node.views.overview_types import Overview, QueueOverview
 from fedq.shell.pb import admin_pb2 as pb
+from fedq.wiring.cluster_map.operations import Operation
 from fedq.wiring.cluster_map.operations_access import PutUser
+from fedq.wiring.cluster_map.operations_topics import ClearTopicPermissions, SetTopicPermissions
+from fedq.wiring.cluster_map.rabbit_hashes import is_rabbit_hash
 
 #: Sentences of one answer; there may be one for each thing of a file.
 _TOLD: Final = 100
@@ -71,8 +74,11 @@ async def _import(call: Call, vhost: str | None) -> Answer:
 async def _check_version(call: Call, plan: Plan) -> None:
     """Raises `HttpRefusal` 400 if the cluster does not know yet what the file asks for."""
     access = call.served.answers.access.overview
-    for policy in plan.policies[:1]:
-        refused = await call.node.look(partial(access.refuse_too_new, policy))
+    changes: list[Operation] = [*plan.policies[:1], *plan.topics[:1]]
+    # One stands for all of its kind.
+    changes += [_put_of(user) for user in plan.users if is_rabbit_hash(user.record or "")][:1]
+    for wanted in changes:
+        refused = await call.node.look(partial(access.refuse_too_new, wanted))
         if refused is not None:
             raise HttpRefusal(400, "bad_request", f"nothing was imported: {refused.text}")
 
@@ -122,17 +128,23 @@ async def _carry_out(call: Call, plan: Plan) -> None:
         await _put_user(call, user)
     for permission in plan.permissions:
         await _grant(call, permission)
+    for topic in plan.topics:
+        await call.change(partial(access.change, topic, CHANGE_S))
     for vhost, limits in plan.limits.items():
         await _limit(call, pb.Limits(vhost=vhost), limits)
     for user in plan.users:
         await _limit(call, pb.Limits(user=user.name), user.limits)
 
 
+def _put_of(user: UserWanted) -> PutUser:
+    """The operation that puts a user whose password's record the file has."""
+    return PutUser(user.name, user.record or "", user.tags, True)
+
+
 async def _put_user(call: Call, user: UserWanted) -> None:
     access, tags = call.served.answers.access, list(user.tags)
     if user.record is not None:
-        operation = PutUser(user.name, user.record, user.tags, True)
-        await call.change(lambda: access.change(operation, CHANGE_S))
+        await call.change(lambda: access.change(_put_of(user), CHANGE_S))
     elif user.password is not None:
         put = pb.PutUserRequest(name=user.name, password=user.password, tags=tags, replace=True)
         await call.change(lambda: access.put_user(put, CHANGE_S))
@@ -164,6 +176,11 @@ async def _declare(call: Call, vhost: str, requests: Sequence[m.Method]) -> None
     everything = Permission(name, vhost, ".*", ".*", ".*")
     if before != everything:
         await _grant(call, everything)
+    limits = await _own_topics(call, vhost)
+    access = call.served.answers.access
+    if limits:
+        lift = ClearTopicPermissions(name, vhost, "", True)
+        await call.change(partial(access.change, lift, CHANGE_S))
     try:
         for start in range(0, len(requests), _AT_ONCE):
             part = requests[start : start + _AT_ONCE]
@@ -173,12 +190,23 @@ async def _declare(call: Call, vhost: str, requests: Sequence[m.Method]) -> None
                 for request in part:
                     await broker.expect(_ANSWERS[type(request)])
     finally:
+        for limit in limits:
+            await call.change(partial(access.change, limit, CHANGE_S))
         if before is None:
             clear = pb.ClearPermissionsRequest(user=name, vhost=vhost)
-            access = call.served.answers.access
             await call.change(lambda: access.clear_permissions(clear, CHANGE_S))
         elif before != everything:
             await _grant(call, before)
+
+
+async def _own_topics(call: Call, vhost: str) -> list[SetTopicPermissions]:
+    """The limits of topics of the user who imports, in a virtual host."""
+    known = await call.node.look(call.served.answers.access.overview.topic_permissions)
+    return [
+        SetTopicPermissions(*key, *grant)
+        for key, grant in known
+        if key.user == call.user.name and key.vhost == vhost
+    ]
 
 
 async def _permission(call: Call, vhost: str) -> Permission | None:

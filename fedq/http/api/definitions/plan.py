@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
 from fedq.admin.policy_rows import wanted_of
+from fedq.admin.topic_answers import refuse_wanted
 from fedq.amqp import method_types as m
 from fedq.amqp.client_side import CHANNEL
 from fedq.amqp.methods import encode_method
@@ -21,6 +22,7 @@ from fedq.http.serving.exchange import Row
 from fedq.wiring.cluster_map.access import refuse_pattern
 from fedq.wiring.cluster_map.operations_access import USER_LIMITS, VHOST_LIMITS
 from fedq.wiring.cluster_map.operations_policies import PutPolicy
+from fedq.wiring.cluster_map.operations_topics import SetTopicPermissions
 from fedq.wiring.cluster_map.passwords import is_record, refuse_password
 from fedq.wiring.cluster_map.policy_definitions import is_known
 from fedq.wiring.cluster_map.queue_arguments import (
@@ -30,6 +32,7 @@ from fedq.wiring.cluster_map.queue_arguments import (
     refuse_without_effect,
 )
 from fedq.wiring.cluster_map.queue_arguments import name_of as queue_of
+from fedq.wiring.cluster_map.rabbit_hashes import record_of
 from fedq.wiring.cluster_map.state import PREDECLARED
 from fedq.wiring.routing.exchange_kinds import EXCHANGE_TYPES
 
@@ -92,6 +95,7 @@ class Plan:
     vhosts: list[str] = field(default_factory=list)
     users: list[UserWanted] = field(default_factory=list)
     permissions: list[Permission] = field(default_factory=list)
+    topics: list[SetTopicPermissions] = field(default_factory=list)
     limits: dict[str, dict[str, int]] = field(default_factory=dict)
     policies: list[PutPolicy] = field(default_factory=list)
     exchanges: dict[QueueKey, m.ExchangeDeclare] = field(default_factory=dict)
@@ -161,8 +165,9 @@ class _Planner:
             await self._each("vhosts", self._add_vhost)
             await self._each("users", self._add_user)
             await self._each("permissions", self._add_permission)
+            await self._each("topic_permissions", self._add_topic_permission)
         else:
-            for name in ("vhosts", "users", "permissions"):
+            for name in ("vhosts", "users", "permissions", "topic_permissions"):
                 if self._said.get(name):
                     self.plan.wrong.append(
                         f"{name}: a file for one virtual host has none; import it for all"
@@ -172,7 +177,6 @@ class _Planner:
         await self._each("queues", self._add_queue)
         await self._each("bindings", self._add_binding)
         await self._each("policies", self._add_policy)
-        await self._each("topic_permissions", self._leave_topic_permission)
         await self._each("global_parameters", self._leave_global_parameter)
 
     # --- reading ----------------------------------------------------------------------------------
@@ -201,12 +205,6 @@ class _Planner:
             self.plan.differs.append(sentence)
 
     # --- what fedq has not ------------------------------------------------------------------------
-
-    def _leave_topic_permission(self, row: Row) -> None:
-        self._differs(
-            f"topic permissions of user {_shown(row.get('user'))} on exchange "
-            f"{_shown(row.get('exchange'))}: fedq has none; the user may use all topics"
-        )
 
     def _leave_global_parameter(self, row: Row) -> None:
         if row.get("name") not in _IDENTITIES:
@@ -239,7 +237,7 @@ class _Planner:
         self.plan.users.append(UserWanted(name, tags, password, record, found))
 
     def _password(self, name: str, row: Row) -> tuple[str | None, str | None]:
-        """The password in clear, or fedq's own record of it; neither: it stays."""
+        """The password in clear, or a record of it; neither: it stays."""
         if "password" in row:
             password = _text(row, "password")
             wrong = refuse_password(password) if password else None
@@ -253,9 +251,13 @@ class _Planner:
             raise _Wrong("password_hash is no text")
         if not record or (row.get("hashing_algorithm") == OWN_HASHES and is_record(record)):
             return None, record
+        algorithm = row.get("hashing_algorithm", "")
+        found = record_of(algorithm, record) if isinstance(algorithm, str) else None
+        if found is not None:
+            return None, found
         if name in self._known.users:
             self._differs(
-                f"user {name!r}: its password stays what it is here, as the hash is none of fedq's"
+                f"user {name!r}: its password stays what it is here, as the hash cannot be verified"
             )
             return None, None
         raise _Wrong(
@@ -274,6 +276,17 @@ class _Planner:
                 raise _Wrong(refused.text)
             patterns.append(row[what])
         self.plan.permissions.append(Permission(user, vhost, *patterns))
+
+    def _add_topic_permission(self, row: Row) -> None:
+        user, vhost = _text(row, "user"), self._place(row)
+        if user not in self._users:
+            raise _Wrong(f"there is no user {user!r}, here or in the file")
+        exchange, write, read = (_text(row, each) for each in ("exchange", "write", "read"))
+        wanted = SetTopicPermissions(user, vhost, exchange, write, read)
+        wrong = refuse_wanted(wanted)
+        if wrong is not None:
+            raise _Wrong(wrong)
+        self.plan.topics.append(wanted)
 
     def _add_parameter(self, row: Row) -> None:
         component, name = row.get("component"), row.get("name")

@@ -61,6 +61,12 @@ from fedq.wiring.cluster_map.operations_members import (
 )
 from fedq.wiring.cluster_map.operations_moves import DrainNode, MoveFragment, UndrainNode
 from fedq.wiring.cluster_map.operations_policies import DropPolicy, Policy, PutPolicy
+from fedq.wiring.cluster_map.operations_topics import (
+    ClearTopicPermissions,
+    SetTopicPermissions,
+    TopicGrant,
+    TopicKey,
+)
 from fedq.wiring.cluster_map.operations_tracing import SetFirehose, StartTrace, StopTrace, Trace
 from fedq.wiring.cluster_map.passwords import make_record
 from fedq.wiring.cluster_map.snapshot import Remembered, decode, encode
@@ -229,6 +235,22 @@ OPERATIONS_POLICIES: Final[list[Operation]] = [
 ]
 
 
+#: And with version 15: permissions of topics.
+OPERATIONS_TOPICS: Final[list[Operation]] = [
+    SetTopicPermissions("übung", INVOICES.vhost, "log", "^{username}\\.", "^a|{vhost}$"),
+    SetTopicPermissions("guest", "/", "", "", ".*"),
+    ClearTopicPermissions("übung", INVOICES.vhost, "log", False),
+    ClearTopicPermissions("guest", "/", "", True),
+]
+
+#: And with version 15: passwords as RabbitMQ keeps them.
+OPERATIONS_HASHES: Final[list[Operation]] = [
+    PutUser("übung", f"rabbit-sha256$00ff0a24${'5a' * 32}", (), False),
+    PutUser("guest", f"rabbit-sha512$00ff0a24${'5a' * 64}", ("ops",), True),
+    SetPassword("guest", f"rabbit-md5$00ff0a24${'5a' * 16}"),
+]
+
+
 #: And with version 15: fragments that are retired.
 OPERATIONS_RETIRING: Final[list[Operation]] = [RetireIdle(THREE, Epoch(4), MapVersion(2**40))]
 
@@ -299,6 +321,24 @@ def test_the_golden_snapshot_with_policies_still_reads_and_is_still_written_alik
     read, _ = decode(golden, limits.MAP_OBJECTS_MAX)
     assert tables(read) == tables(state)
     assert encode(state, remembered) == golden
+
+
+def test_the_golden_snapshot_with_topics_still_reads_and_is_still_written_alike() -> None:
+    golden = (GOLDEN / "map-v15-topics.snapshot").read_bytes()
+    state, remembered = all_there_is()
+    add_topics(state)
+    read, _ = decode(golden, limits.MAP_OBJECTS_MAX)
+    assert tables(read) == tables(state)
+    assert encode(state, remembered) == golden
+
+
+def add_topics(state: MapState) -> None:
+    state.cluster_version = 15
+    state.topic_permissions = {
+        TopicKey("übung", INVOICES.vhost, "log"): TopicGrant("^{username}\\.", "^a|b$"),
+        TopicKey("guest", "/", ""): TopicGrant("", ".*"),
+    }
+    state.users["guest"] = User(f"rabbit-md5$00ff0a24${'5a' * 16}", ())
 
 
 def add_policies(state: MapState) -> None:
@@ -378,6 +418,20 @@ def test_what_came_with_policies_still_reads_and_is_still_written_alike() -> Non
     assert command.operations == tuple(OPERATIONS_POLICIES)
 
 
+def test_what_came_with_topics_still_reads_and_is_still_written_alike() -> None:
+    golden = lines("map-v15-topics.operations")
+    assert [encode_operation(operation) for operation in OPERATIONS_TOPICS] == golden
+    command = decode_command(command_of("a request", golden))
+    assert command.operations == tuple(OPERATIONS_TOPICS)
+
+
+def test_what_came_with_rabbitmqs_hashes_still_reads_and_is_still_written_alike() -> None:
+    golden = lines("map-v15-hashes.operations")
+    assert [encode_operation(operation) for operation in OPERATIONS_HASHES] == golden
+    command = decode_command(command_of("a request", golden))
+    assert command.operations == tuple(OPERATIONS_HASHES)
+
+
 def test_what_came_with_replaced_voters_still_reads_and_is_still_written_alike() -> None:
     golden = lines("map-v15-voters.operations")
     assert [encode_operation(operation) for operation in OPERATIONS_VOTERS] == golden
@@ -423,6 +477,7 @@ def test_the_golden_operations_are_of_every_kind() -> None:
         *OPERATIONS_V11, *OPERATIONS_V12, *OPERATIONS_MOVES, *OPERATIONS_V13, *OPERATIONS_SHAPES
     )  # fmt: skip
     written = [*OPERATIONS, *later, *OPERATIONS_VOTERS, *OPERATIONS_POLICIES, *OPERATIONS_RETIRING]
+    written += OPERATIONS_TOPICS
     assert {type(operation) for operation in written} == {*get_args(Operation)}
 
 

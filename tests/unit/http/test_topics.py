@@ -1,0 +1,127 @@
+"""Permissions of topics and RabbitMQ's hashes over the API: word for word what RabbitMQ says."""
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from fedq.core.errors import RESOURCE_ERROR, Refused
+from fedq.wiring.cluster_map.operations_topics import TopicKey
+from fedq.wiring.cluster_map.passwords import verify
+from tests.contract.http.definitions import ALL
+from tests.contract.http.topics import SET, STEPS, recorded, sorted_rows
+from tests.unit.admin.served import a_cluster
+from tests.unit.http.tool import Tool, tool
+
+HASH = "9Vt/DDOzm9WbbuV4TsW9UVlHqQbTq4i9ygioqg5W0kTvGDII"
+SHA256 = "rabbit_password_hashing_sha256"
+
+
+@pytest.fixture
+def asked() -> Iterator[Tool]:
+    with tool(a_cluster()) as made:
+        yield made
+
+
+def test_all_that_is_asked_is_answered_as_rabbitmq_does(asked: Tool) -> None:
+    for step, (status, theirs) in zip(STEPS, recorded()["answers"], strict=True):
+        method, path, body = step
+        found, said = asked.ask(path, method=method, body=body)
+        assert (found, sorted_rows(said)) == (status, theirs), step
+
+
+@pytest.mark.parametrize(
+    ("body", "reason"),
+    [
+        (SET | {"exchange": 1}, "exchange is no text"),
+        (SET | {"write": None}, "write is no text"),
+        (SET | {"write": "("}, "the write pattern is no regular expression"),
+        (SET | {"exchange": "e" * 256}, "exchange is longer than"),
+        (SET | {"read": "r" * 1_025}, "the read pattern is longer than"),
+    ],
+)
+def test_what_is_wrong_is_said(asked: Tool, body: Any, reason: str) -> None:
+    status, said = asked.ask("topic-permissions/%2F/plain", method="PUT", body=body)
+    assert (status, said["error"]) == (400, "bad_request")
+    assert said["reason"].startswith(reason)
+    assert not asked.map.map.topic_permissions
+
+
+def test_they_are_for_administrators(asked: Tool) -> None:
+    asked.ask("topic-permissions/%2F/plain", method="PUT", body=SET)
+    for user in ("monitor", "manager", "policy", "plain"):
+        assert asked.ask("topic-permissions", user)[0] == 401
+        for method in ("GET", "PUT", "DELETE"):
+            assert asked.ask("topic-permissions/%2F/plain", user, method, SET)[0] == 401
+        assert asked.ask("users/plain/topic-permissions", user)[0] == 401
+        assert asked.ask("vhosts/%2F/topic-permissions", user)[0] == 401
+    assert len(asked.map.map.topic_permissions) == 1
+
+
+def test_definitions_carry_them(asked: Tool) -> None:
+    asked.ask("topic-permissions/%2F/plain", method="PUT", body=SET)
+    found = asked.ask("definitions")[1]
+    assert found["topic_permissions"] == [{"user": "plain", "vhost": "/", **SET}]
+    asked.ask("topic-permissions/%2F/plain", method="DELETE")
+    said = {"topic_permissions": found["topic_permissions"]}
+    assert asked.ask("definitions", method="POST", body=said)[0] == 204
+    assert list(asked.map.map.topic_permissions) == [TopicKey("plain", "/", "t")]
+    for row, words in (
+        ({"user": "plain", "vhost": "/"}, "exchange is no text"),
+        ({"user": "nobody", "vhost": "/", **SET}, "there is no user 'nobody'"),
+        ({"user": "plain", "vhost": "no", **SET}, "there is no vhost 'no'"),
+        ({"user": "plain", "vhost": "/", **SET, "write": "("}, "no regular expression"),
+    ):
+        said = {"topic_permissions": [row], "vhosts": [{"name": "new"}]}
+        status, refused = asked.ask("definitions", method="POST", body=said)
+        assert (status, words in refused["reason"]) == (400, True), refused
+    assert "new" not in asked.map.map.vhosts
+
+
+def test_users_of_a_rabbitmq_come_in_whole_and_go_back_alike(asked: Tool) -> None:
+    theirs = json.loads(ALL.read_text("utf-8"))
+    said = {
+        name: theirs[name]
+        for name in ("users", "vhosts", "permissions", "topic_permissions", "parameters")
+    }
+    status, told = asked.ask("definitions", method="POST", body=said)
+    assert (status, told) == (204, None), "something differs"
+    known = asked.map.map.users
+    assert [verify(known[name].password, "geheim") for name in ("app", "eve")] == [True, True]
+    assert verify(known["guest"].password, "guest")
+    found = asked.ask("definitions")[1]
+    names = [user["name"] for user in theirs["users"]]
+    ours = {user["name"]: user for user in found["users"] if user["name"] in names}
+    assert ours == {user["name"]: user for user in theirs["users"]}
+    assert found["topic_permissions"] == theirs["topic_permissions"]
+
+
+def test_a_user_is_put_with_a_hash(asked: Tool) -> None:
+    body = {"tags": "", "password_hash": HASH, "hashing_algorithm": SHA256}
+    assert asked.ask("users/new", method="PUT", body=body) == (201, None)
+    assert verify(asked.map.map.users["new"].password, "geheim")
+    assert asked.ask("users/new", method="PUT", body={"tags": "", "password_hash": HASH})[0] == 204
+    both = {"error": "bad_request", "reason": "both_password_and_password_hash_are_provided"}
+    assert asked.ask("users/new", method="PUT", body=body | {"password": "x"}) == (400, both)
+    for bad in ("!!!", "AAAA", 7):
+        wrong = body | {"password_hash": bad}
+        assert asked.ask("users/new", method="PUT", body=wrong)[0] == 400
+    assert asked.ask("users/new", method="PUT", body={"tags": "", "password_hash": ""})[0] == 204
+    assert asked.map.map.users["new"].password == ""
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        {"users": [{"name": "new", "tags": "", "password_hash": HASH}]},
+        {"topic_permissions": [{"user": "plain", "vhost": "/", **SET}]},
+    ],
+)
+def test_a_file_is_refused_as_a_whole_where_a_node_is_too_old(asked: Tool, said: Any) -> None:
+    asked.map.too_new = Refused(RESOURCE_ERROR, "that needs version 15")
+    status, refused = asked.ask(
+        "definitions", method="POST", body={"vhosts": [{"name": "new"}], **said}
+    )
+    assert (status, refused["reason"]) == (400, "nothing was imported: that needs version 15")
+    assert "new" not in asked.map.map.vhosts

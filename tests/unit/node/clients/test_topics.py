@@ -1,0 +1,219 @@
+"""Which topics users may publish to and bind by; what RabbitMQ says to it, fedq says."""
+
+from collections.abc import Callable
+
+import pytest
+
+from fedq.amqp.content import NO_PROPERTIES, encode_properties
+from fedq.amqp.methods import (
+    ChannelClose,
+    ChannelCloseOk,
+    ChannelOpen,
+    ChannelOpenOk,
+    ExchangeBind,
+    ExchangeBindOk,
+    ExchangeDeclare,
+    ExchangeDeclareOk,
+    Method,
+    QueueBind,
+    QueueBindOk,
+    QueueDeclare,
+    QueueDeclareOk,
+    QueueUnbind,
+    QueueUnbindOk,
+    TxSelect,
+    TxSelectOk,
+)
+from fedq.amqp.values import FieldTable
+from fedq.node.clients import topics
+from fedq.wiring.cluster_map.operations_access import PutUser, SetPermissions
+from fedq.wiring.cluster_map.operations_topics import ClearTopicPermissions, SetTopicPermissions
+from tests.contract.http.topics import DEEDS, SET, recorded
+from tests.unit.amqp.wire import publish
+from tests.unit.node.clients.test_access import RECORD, add_user, change, channel_of, refused
+from tests.unit.node.harness import Client, Cluster
+
+
+@pytest.fixture
+def cluster() -> Cluster:
+    cluster = Cluster(1)
+    owner = cluster.client()
+    owner.ask(QueueDeclare("q"), QueueDeclareOk)
+    owner.ask(ExchangeDeclare("t", "topic"), ExchangeDeclareOk)
+    owner.ask(ExchangeDeclare("d", "direct"), ExchangeDeclareOk)
+    owner.ask(QueueBind("q", "t", "#"), QueueBindOk)
+    add_user(cluster)
+    return cluster
+
+
+def limit(cluster: Cluster, write: str, read: str = ".*", exchange: str = "t") -> None:
+    change(cluster, SetTopicPermissions("ann", "/", exchange, write, read))
+
+
+def text_of(topic: str) -> str:
+    return (
+        f"ACCESS_REFUSED - access to topic '{topic}' in exchange 't' in vhost '/' refused for user "
+        "'ann'"
+    )
+
+
+def publishes(client: Client, *keys: str, copies: FieldTable | None = None) -> str:
+    """Publishes to the exchange, in one piece; "" or the text that closes the channel."""
+    properties = encode_properties({"headers": copies}) if copies else NO_PROPERTIES
+    client.said.clear()
+    client.write(b"".join(publish(1, "t", key, b"x", properties) for key in keys))
+    client.cluster.settle()
+    return closed_for(client)
+
+
+def closed_for(client: Client) -> str:
+    """The text that closed the channel, which is opened again; "": it is open."""
+    if not client.has(ChannelClose):
+        return ""
+    closed = client.take(ChannelClose)
+    assert closed.reply_code == 403
+    client.send(ChannelCloseOk())
+    client.ask(ChannelOpen(), ChannelOpenOk)
+    return closed.reply_text
+
+
+def waiting(cluster: Cluster) -> int:
+    """How many messages wait in the queue that gets all topics."""
+    passive = QueueDeclare("q", passive=True)
+    return cluster.client().ask(passive, QueueDeclareOk).message_count
+
+
+_BINDINGS: dict[str, Callable[[str], tuple[Method, type]]] = {
+    "bind": lambda key: (QueueBind("q", "t", key), QueueBindOk),
+    "unbind": lambda key: (QueueUnbind("q", "t", key), QueueUnbindOk),
+    "bind an exchange": lambda key: (ExchangeBind("d", "t", key), ExchangeBindOk),
+    "bind to amq.direct": lambda key: (QueueBind("q", "amq.direct", key), QueueBindOk),
+}
+
+
+def test_each_deed_ends_as_with_rabbitmq(cluster: Cluster) -> None:
+    limit(cluster, SET["write"], SET["read"])
+    limit(cluster, "", "^$", "amq.direct")
+    ann = channel_of(cluster, "ann")
+    found = []
+    for word, key in DEEDS:
+        if word == "publish":
+            found.append([word, key, publishes(ann, key)])
+            continue
+        method, answer = _BINDINGS[word](key)
+        ann.said.clear()
+        ann.send(method)
+        found.append([word, key, closed_for(ann)])
+        assert ann.has(answer) is (found[-1][2] == "")
+    assert found == recorded()["deeds"]
+
+
+def test_who_is_not_limited_may_use_all_topics(cluster: Cluster) -> None:
+    limit(cluster, "^a$")
+    add_user(cluster, "ben")
+    ben = channel_of(cluster, "ben")
+    assert publishes(ben, "a", "b", "c") == ""
+    ann = channel_of(cluster, "ann")
+    ann.ask(QueueBind("q", "amq.topic", "b"), QueueBindOk)
+    assert publishes(ann, "a") == ""
+    assert waiting(cluster) == 4
+
+
+def test_a_run_of_publishes_ends_at_the_first_topic_that_is_refused(cluster: Cluster) -> None:
+    limit(cluster, "^a")
+    ann = channel_of(cluster, "ann")
+    # Neighbours that go the same way are looked at one by one.
+    assert publishes(ann, "a1", "a2", "a2", "a3", "b", "a4") == text_of("b")
+    assert waiting(cluster) == 4
+    assert publishes(ann, "b", "b") == text_of("b")
+    assert publishes(ann, "a1", "a1") == ""
+    assert waiting(cluster) == 6
+
+
+def test_limits_hold_at_once_and_end_at_once(cluster: Cluster) -> None:
+    ann = channel_of(cluster, "ann")
+    assert publishes(ann, "b") == ""
+    limit(cluster, "^a")
+    assert publishes(ann, "b") == text_of("b")
+    limit(cluster, "b")
+    assert publishes(ann, "b") == ""
+    limit(cluster, "")
+    assert publishes(ann, "b") == text_of("b")
+    assert publishes(ann, "") == "", "no pattern is for the empty key alone"
+    change(cluster, ClearTopicPermissions("ann", "/", "t", False))
+    assert publishes(ann, "b") == ""
+
+
+def test_copies_need_their_topics_too(cluster: Cluster) -> None:
+    limit(cluster, "^a")
+    ann = channel_of(cluster, "ann")
+    for header in ("CC", "BCC"):
+        assert publishes(ann, "a", copies={header: ["a.b", "b"]}) == text_of("b")
+        assert publishes(ann, "a", copies={header: ["a.b"]}) == ""
+    assert publishes(ann, "b", copies={"CC": ["a"]}) == text_of("b")
+
+
+def test_a_transaction_hears_of_it_before_it_commits(cluster: Cluster) -> None:
+    limit(cluster, "^a")
+    ann = channel_of(cluster, "ann")
+    ann.ask(TxSelect(), TxSelectOk)
+    assert publishes(ann, "a", "b") == text_of("b")
+    assert waiting(cluster) == 0
+
+
+@pytest.mark.parametrize("user", ["a.b", "x|y", "$^", "ü(*"])
+def test_a_name_in_a_pattern_means_itself(cluster: Cluster, user: str) -> None:
+    everything = SetPermissions(user, "/", ".*", ".*", ".*")
+    topics_of = SetTopicPermissions(user, "/", "t", "^{username}{vhost}$", "")
+    change(cluster, PutUser(user, RECORD, (), False), everything, topics_of)
+    client = channel_of(cluster, user)
+    assert publishes(client, f"{user}/") == ""
+    for other in ("aXb/", "x", "y/", "/", "", f"{user}//"):
+        assert "access to topic" in publishes(client, other)
+
+
+def test_only_topic_exchanges_are_limited_and_only_when_they_are_there(cluster: Cluster) -> None:
+    ann = channel_of(cluster, "ann")
+    limit(cluster, "", "", exchange="d")
+    limit(cluster, "", "", exchange="later")
+    ann.ask(QueueBind("q", "d", "k"), QueueBindOk)
+    ann.ask(ExchangeDeclare("later", "topic"), ExchangeDeclareOk)
+    text = refused(cluster, ann, QueueBind("q", "later", "k"))
+    assert "access to topic 'k' in exchange 'later'" in text
+
+
+def test_a_long_topic_is_refused_in_a_text_that_fits(cluster: Cluster) -> None:
+    limit(cluster, "^a")
+    ann = channel_of(cluster, "ann")
+    assert publishes(ann, "k" * 255).startswith("ACCESS_REFUSED - access to topic 'kkk")
+    assert publishes(ann, "a") == "", "the connection is open"
+
+
+def test_what_is_remembered_of_topics_is_bounded(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(topics, "VERDICTS_KEPT_MAX", 8)
+    limit(cluster, "^a")
+    ann = channel_of(cluster, "ann")
+    assert publishes(ann, *(f"a{number}" for number in range(100))) == ""
+    known = cluster.node("n1").permissions.topics
+    (found,) = known._limits.values()
+    assert len(found.write._verdicts) <= 8
+    assert waiting(cluster) == 100
+
+
+def test_a_new_topic_costs_what_its_pattern_takes(cluster: Cluster) -> None:
+    # As long as a pattern may be, about; and a key that it walks to the end.
+    limit(cluster, "(a?){450}b$")
+    ann = channel_of(cluster, "ann")
+    work = cluster.node("n1").state.work
+    state = cluster.node("n1").state
+    client = state.clients[ann.connection]
+    may = cluster.node("n1").permissions.may_publish_topic
+    may(client, "t", "warm")
+    before = work.left
+    assert may(client, "t", "a" * 255) is False
+    assert before - work.left > 1_000
+    before = work.left
+    assert may(client, "t", "a" * 255) is False
+    assert work.left == before, "what is known costs nothing"
