@@ -26,12 +26,16 @@ from fedq.admin.local_answers import local_connections, local_fragments, local_n
 from fedq.admin.members import Connect, OtherMembers
 from fedq.admin.moving import Moving
 from fedq.admin.own_process import OwnProcess, Stopping
+from fedq.admin.parameter_answers import ParameterAnswers
+from fedq.admin.parameter_service import ParameterService
 from fedq.admin.policy_answers import PolicyAnswers
 from fedq.admin.policy_service import PolicyService
 from fedq.admin.quarantine import AskQuarantine, QuarantineAnswers
+from fedq.admin.shovel_answers import LocalShovels, ShovelAnswers, no_shovels
 from fedq.admin.trace_answers import TraceAnswers
 from fedq.admin.trace_service import TraceService
 from fedq.node.views.overview_types import Overview
+from fedq.node.views.shovel_view import PlacedShovels
 from fedq.shell.pb import admin_pb2 as pb
 from fedq.shell.pb import admin_pb2_grpc
 from fedq.shell.turn_times import TurnTimes
@@ -40,7 +44,7 @@ SERVICE_NAME: str = pb.DESCRIPTOR.services_by_name["Admin"].full_name
 #: What members ask each other, each about itself.
 MEMBER_METHODS: Final = (
     "LocalNode", "LocalFragments", "LocalConnections", "LocalQuarantine", "BrowseConnections",
-    "BrowseChannels", "BrowseConsumers", "BrowseSubscribers", "CloseConnections",
+    "BrowseChannels", "BrowseConsumers", "BrowseSubscribers", "CloseConnections", "LocalShovels",
 )  # fmt: skip
 
 
@@ -50,16 +54,18 @@ class Answers(NamedTuple):
     cluster: ClusterAnswers
     clients: ClientAnswers
     access: AccessAnswers
+    shovels: ShovelAnswers
 
 
-class AdminService(AccessService, PolicyService, TraceService):
+class AdminService(AccessService, ParameterService, PolicyService, TraceService):
     """One node's admin service; `connect` opens channels to those of the other members."""
 
     member_methods = frozenset(f"/{SERVICE_NAME}/{name}" for name in MEMBER_METHODS)
 
     def __init__(
         self, overview: Overview, connect: Connect, access: AccessAnswers, ask: AskQuarantine,
-        ask_close: AskClose, turns: TurnTimes, process: OwnProcess,
+        ask_close: AskClose, turns: TurnTimes, process: OwnProcess, placed: PlacedShovels,
+        own_shovels: LocalShovels = no_shovels,
     ) -> None:  # fmt: skip
         """`ask`: has the node do something with what is in quarantine; `ask_close`: end clients."""
         super().__init__(access)
@@ -74,7 +80,9 @@ class AdminService(AccessService, PolicyService, TraceService):
         self._traces = TraceAnswers(overview.process, access)
         self._policies = PolicyAnswers(access)
         self._adopting = Adopting(overview, self._others, access.change)
-        self.answers = Answers(self._cluster, self._clients, access)
+        self._parameters = ParameterAnswers(access)
+        self._shovels = ShovelAnswers(overview, placed, self._others, own_shovels)
+        self.answers = Answers(self._cluster, self._clients, access, self._shovels)
         self._moving = Moving(overview, self._cluster, access.change)
 
     def add_to(self, server: grpc.aio.Server) -> None:

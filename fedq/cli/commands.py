@@ -16,9 +16,11 @@ from fedq.cli.cluster import (
     clients,
     cluster,
     definitions,
+    parameter,
     permission,
     policy,
     queue,
+    shovel,
     topology,
     trace,
     user,
@@ -76,6 +78,8 @@ app.add_typer(vhost.app, name="vhost")
 app.add_typer(trace.app, name="trace")
 app.add_typer(permission.app, name="permission")
 app.add_typer(policy.app, name="policy")
+app.add_typer(parameter.app, name="parameter")
+app.add_typer(shovel.app, name="shovel")
 app.add_typer(definitions.app, name="definitions")
 app.add_typer(certs.app, name="certs")
 app.add_typer(config.app, name="config")

@@ -54,6 +54,8 @@ POLICIES: Final = 15
 #: of which data directory they are.
 VOTERS_REPLACED: Final = 15
 DIRECTORIES: Final = 15
+#: From which one on there are runtime parameters (docs/adr/0113).
+PARAMETERS: Final = 15
 #: From which one on fragments without traffic are retired (docs/adr/0100).
 RETIRING: Final = 15
 #: From which one on copies and votes go to different hosts first (docs/adr/0098).
@@ -69,7 +71,7 @@ FEATURES: Final[dict[int, tuple[str, ...]]] = {
     14: ("nodes that join a running cluster", "copies that are placed evenly"),
     15: (
         "voters that are replaced by observers", "names that belong to one data directory",
-        "policies", "fragments that are retired", "workers of a host",
+        "policies", "fragments that are retired", "workers of a host", "parameters and shovels",
     ),
 }  # fmt: skip
 

@@ -48,6 +48,7 @@ from fedq.wiring.cluster_map.operations_access import (
 from fedq.wiring.cluster_map.operations_copies import AdoptCopy, RetireIdle
 from fedq.wiring.cluster_map.operations_members import Speaks
 from fedq.wiring.cluster_map.operations_moves import DrainNode, MoveFragment, UndrainNode
+from fedq.wiring.cluster_map.operations_parameters import DropParameter, PutParameter
 from fedq.wiring.cluster_map.operations_policies import DropPolicy, PutPolicy
 from fedq.wiring.cluster_map.operations_tracing import SetFirehose, StartTrace, StopTrace
 from fedq.wiring.cluster_map.passwords import make_record
@@ -154,6 +155,21 @@ operations: st.SearchStrategy[Operation] = st.one_of(
         st.sampled_from(
             ['{"max-length":1}', '{"overflow":"reject-publish"}', '{"max-length":-1}', "", "{}"]
         ),
+    ),
+    st.builds(
+        PutParameter,
+        st.one_of(vhosts, st.just("")),
+        st.sampled_from(["shovel", "", "no"]),
+        st.sampled_from(["one", "two"]),
+        st.sampled_from(
+            ['{"src-uri":"amqp://h","src-queue":"q","dest-uri":"amqp://h"}', "{}", '"x"', "1.5"]
+        ),
+    ),
+    st.builds(
+        DropParameter,
+        st.one_of(vhosts, st.just("")),
+        st.sampled_from(["shovel", ""]),
+        st.sampled_from(["one", "two"]),
     ),
     st.builds(DropPolicy, vhosts, st.sampled_from(["one", "two"]), st.booleans()),
     st.builds(DrainNode, nodes, st.booleans()),

@@ -31,6 +31,7 @@ from fedq.node.records.streams.scans import Scan
 from fedq.node.views.access_overview import AccessView
 from fedq.node.views.metric_view import MetricView
 from fedq.node.views.overview import overview
+from fedq.node.views.shovel_view import ShovelView
 from fedq.node.views.stream_view import StreamView
 from fedq.shell.config.values import ConfigError, NodeConfig, is_wildcard, join_address
 from fedq.shell.host.allocator import settle_allocator
@@ -178,6 +179,7 @@ def _admin_service(
             partial(_admin_address, config, runner), partial(_stop_asked, runner),
             is_worker=config.shares_ports,
         ),
+        ShovelView(node.state.map),
     )  # fmt: skip
     made.append(service.answers)
     return service

@@ -33,6 +33,7 @@ from fedq.node.streams.room import Streams
 from fedq.node.tracing.room import Tracing
 from fedq.wiring.cluster_map.map import Applied, ReadMap
 from fedq.wiring.cluster_map.operations_moves import DrainChanged, MoveChanged
+from fedq.wiring.cluster_map.operations_parameters import ParameterChanged
 from fedq.wiring.cluster_map.operations_policies import PolicyChanged, RefusingNoted
 from fedq.wiring.cluster_map.operations_tracing import TracingChanged
 from fedq.wiring.cluster_map.state import (
@@ -240,6 +241,7 @@ class MapFlow:
                 | LimitsChanged()
                 | MoveChanged()
                 | RefusingNoted()
+                | ParameterChanged()
             ):
                 # What is asked for at each login or tick, or derived anew when the map has changed.
                 pass

@@ -13,6 +13,7 @@ from fedq.core.versions import (
     ADOPTING,
     JOINING,
     MEMBERSHIP,
+    PARAMETERS,
     PARTED,
     PLANNED_MOVES,
     POLICIES,
@@ -27,6 +28,7 @@ from fedq.wiring.cluster_map.operations import Operation, arguments_of
 from fedq.wiring.cluster_map.operations_copies import AdoptCopy
 from fedq.wiring.cluster_map.operations_members import AdmitNode, RosterOperation
 from fedq.wiring.cluster_map.operations_moves import MovingOperation
+from fedq.wiring.cluster_map.operations_parameters import ParameterOperation
 from fedq.wiring.cluster_map.operations_policies import PolicyOperation
 from fedq.wiring.cluster_map.operations_tracing import TracingOperation
 from fedq.wiring.cluster_map.queue_arguments import (
@@ -112,6 +114,8 @@ def refuse_too_new_change(operation: Operation, known: ClusterMap) -> Refused | 
         return refuse_too_new("traces", TRACING, known)
     if isinstance(operation, PolicyOperation):
         return refuse_too_new("policies", POLICIES, known)
+    if isinstance(operation, ParameterOperation):
+        return refuse_too_new("parameters", PARAMETERS, known)
     if isinstance(operation, MovingOperation):
         return refuse_too_new("drained nodes and planned moves", PLANNED_MOVES, known)
     return None

@@ -41,6 +41,7 @@ from fedq.wiring.cluster_map.operations_moves import (
     MoveChanged,
     MoveFragment,
 )
+from fedq.wiring.cluster_map.operations_parameters import ParameterChanged, PutParameter
 from fedq.wiring.cluster_map.operations_policies import PolicyChanged, PutPolicy, RefusingNoted
 from fedq.wiring.cluster_map.operations_tracing import SetFirehose, StartTrace, TracingChanged
 from fedq.wiring.cluster_map.rows import Result, row_of
@@ -99,6 +100,7 @@ _OPERATORS: Final = (
     | StartTrace
     | SetFirehose
     | PutPolicy
+    | PutParameter
     | DrainNode
     | MoveFragment
 )
@@ -131,7 +133,7 @@ class Weights:
         for table in (
             "members", "exchanges", "queues", "bindings", "fragments", "claims", "users", "grants",
             "vhost_limits", "user_limits", "traces", "firehose", "drained", "moves", "roster",
-            "forgotten", "policies", "operator_policies", "refusing",
+            "forgotten", "policies", "operator_policies", "refusing", "parameters",
         ):  # fmt: skip
             for key in getattr(state, table):
                 self._weigh(state, table, key)
@@ -161,7 +163,7 @@ class Weights:
                     self._weigh(state, "grants", grant)
                 case (
                     LimitsChanged() | TracingChanged() | RosterChanged() | PolicyChanged()
-                    | RefusingNoted()
+                    | RefusingNoted() | ParameterChanged()
                 ):  # fmt: skip
                     self._weigh(state, change.table, change[1])
                 case DrainChanged(node):

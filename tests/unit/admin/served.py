@@ -22,6 +22,7 @@ import grpc.aio
 from fedq.admin.access_answers import AccessAnswers
 from fedq.admin.own_process import OwnProcess
 from fedq.admin.service import AdminService
+from fedq.admin.shovel_answers import ShovelState
 from fedq.core.errors import Refused
 from fedq.core.ids import (
     ConnectionId,
@@ -51,15 +52,15 @@ from fedq.node.views.overview_types import (
     Readiness,
     SubscriberOverview,
 )
+from fedq.node.views.shovel_view import ShovelView
 from fedq.node.views.storage_types import CopyOverview
 from fedq.shell.turn_times import TurnTimes
-from fedq.wiring.cluster_map.map import ClusterMap
 from fedq.wiring.cluster_map.operations import Operation, encode_command
-from fedq.wiring.cluster_map.operations_policies import Policy
 from fedq.wiring.cluster_map.operations_tracing import StartTrace, Trace
-from fedq.wiring.cluster_map.policy_book import NO_STANDING, PolicyBook, Standing
+from fedq.wiring.cluster_map.policy_book import NO_STANDING, Standing
 from fedq.wiring.cluster_map.state import Binding, Exchange, Grant, GrantKey
 from fedq.wiring.cluster_map.tracing import refuse_trace
+from tests.unit.admin.set_in_map import SetInMap
 
 Result = TypeVar("Result")
 NAMES = ("n1", "n2", "n3")
@@ -304,11 +305,11 @@ def set_member(cluster: dict[str, HandFilled], name: str, **changes: Any) -> Non
         overview.cluster_overview = replace(view, members=members)
 
 
-class SharedMap:
+class SharedMap(SetInMap):
     """An `AccessOverview` of a map in which whatever is asked for takes effect at once."""
 
     def __init__(self) -> None:
-        self.map = ClusterMap()
+        super().__init__()
         self.answers = True
         self.too_new: Refused | None = None
         self._requests = itertools.count()
@@ -339,14 +340,6 @@ class SharedMap:
 
     def limits(self) -> Sequence[LimitsOverview]:
         return limits_of(self.map)
-
-    def policies(self, operator: bool) -> Sequence[tuple[QueueKey, Policy]]:
-        table = self.map.operator_policies if operator else self.map.policies
-        return sorted(table.items(), key=lambda item: item[0])
-
-    def policies_of_exchanges(self, keys: Sequence[QueueKey]) -> Sequence[str]:
-        book = PolicyBook(self.map)
-        return [book.of_exchange(key).policy for key in keys[:1]]
 
     def users(self) -> Sequence[str]:
         return sorted(self.map.users)
@@ -422,6 +415,8 @@ class Served:
         self.cluster = cluster
         self.shared = SharedMap()
         self.turns = TurnTimes()
+        #: How shovels fare, by the member that runs them.
+        self.shovels: dict[str, dict[QueueKey, ShovelState]] = {}
         self.ports: dict[str, int] = {}
         #: Members without an admin port, and those that were asked to stop.
         self.without_admin: list[str] = []
@@ -438,6 +433,7 @@ class Served:
                 overview, lambda _, address: _channel(address), access, lambda *_: None,
                 overview.close, self.turns,
                 OwnProcess(partial(self._admin_address, name), partial(self._stop_process, name)),
+                ShovelView(self.shared.map), partial(self.shovels.get, name, {}),
             )  # fmt: skip
             service.add_to(server)
             self.ports[name] = server.add_insecure_port("127.0.0.1:0")

@@ -71,8 +71,8 @@ async def _import(call: Call, vhost: str | None) -> Answer:
 async def _check_version(call: Call, plan: Plan) -> None:
     """Raises `HttpRefusal` 400 if the cluster does not know yet what the file asks for."""
     access = call.served.answers.access.overview
-    for policy in plan.policies[:1]:
-        refused = await call.node.look(partial(access.refuse_too_new, policy))
+    for operation in (*plan.policies[:1], *plan.parameters[:1]):
+        refused = await call.node.look(partial(access.refuse_too_new, operation))
         if refused is not None:
             raise HttpRefusal(400, "bad_request", f"nothing was imported: {refused.text}")
 
@@ -115,6 +115,8 @@ async def _carry_out(call: Call, plan: Plan) -> None:
     # Before queues are declared, so that these begin with them.
     for policy in plan.policies:
         await call.change(partial(access.change, policy, CHANGE_S))
+    for parameter in plan.parameters:
+        await call.change(partial(access.change, parameter, CHANGE_S))
     # As whoever asks is now: the file may give that user another password.
     for vhost, requests in plan.topology().items():
         await _declare(call, vhost, requests)
