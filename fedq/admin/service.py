@@ -31,11 +31,11 @@ from fedq.admin.parameter_service import ParameterService
 from fedq.admin.policy_answers import PolicyAnswers
 from fedq.admin.policy_service import PolicyService
 from fedq.admin.quarantine import AskQuarantine, QuarantineAnswers
-from fedq.admin.shovel_answers import LocalShovels, ShovelAnswers, no_shovels
+from fedq.admin.shovel_answers import ShovelAnswers
 from fedq.admin.trace_answers import TraceAnswers
 from fedq.admin.trace_service import TraceService
 from fedq.node.views.overview_types import Overview
-from fedq.node.views.shovel_view import PlacedShovels
+from fedq.node.views.shovel_view import LocalShovels, PlacedShovels, no_shovels
 from fedq.shell.pb import admin_pb2 as pb
 from fedq.shell.pb import admin_pb2_grpc
 from fedq.shell.turn_times import TurnTimes

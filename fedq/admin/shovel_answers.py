@@ -5,39 +5,18 @@ replies without users and passwords. One that nobody tells of is `unknown`, and 
 has to run it; who has that member run it is `fedq.node.views.shovel_view`.
 """
 
-from collections.abc import Callable, Sequence
-from typing import Final, NamedTuple
+from collections.abc import Sequence
+from typing import Final
 
 from fedq.admin.members import OtherMembers
 from fedq.admin.paging import vhost_of
 from fedq.core.ids import NodeId, QueueKey
 from fedq.node.views.overview_types import Overview
-from fedq.node.views.shovel_view import PlacedShovels, places
+from fedq.node.views.shovel_view import LocalShovels, PlacedShovels, ShovelState, places
 from fedq.shell.pb import admin_pb2 as pb
 from fedq.wiring.cluster_map.shovel_definitions import Shovel, ends_shown, first_uris
 
 UNKNOWN: Final = "unknown"
-
-
-class ShovelState(NamedTuple):
-    """How one shovel of this node fares."""
-
-    state: str
-    since_ms: int = 0
-    messages: int = 0
-    bytes: int = 0
-    unsettled: int = 0
-    error: str = ""
-    restarts: int = 0
-
-
-#: What is known of a node's own shovels, by virtual host and name.
-LocalShovels = Callable[[], dict[QueueKey, ShovelState]]
-
-
-def no_shovels() -> dict[QueueKey, ShovelState]:
-    """What a node knows that runs none."""
-    return {}
 
 
 class ShovelAnswers:

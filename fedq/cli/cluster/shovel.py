@@ -80,4 +80,6 @@ def _told(shovel: pb.Shovel) -> dict[str, Any]:
 
 def _asked(endpoint: Endpoint, vhost: str | None) -> pb.ListShovelsReply:
     with asking(endpoint) as asker:
-        return asker.ask(asker.stub.ListShovels, pb.ListShovelsRequest(vhost=vhost))
+        request = pb.ListShovelsRequest(vhost=vhost)
+        reply: pb.ListShovelsReply = asker.ask(asker.stub.ListShovels, request)
+    return reply

@@ -5,9 +5,9 @@ up and not drained the one that draws the lowest number from the shovel's name a
 (rendezvous hashing). So when a member goes, its shovels go to others, and no other one moves.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from hashlib import blake2b
-from typing import Final, Protocol
+from typing import Final, NamedTuple, Protocol
 
 from fedq.core.ids import NodeId, QueueKey
 from fedq.wiring.cluster_map.parameters import value_of
@@ -17,11 +17,35 @@ from fedq.wiring.cluster_map.state import MapState
 _DRAW_BYTES: Final = 8
 
 
+class ShovelState(NamedTuple):
+    """How one shovel of this node fares."""
+
+    state: str
+    since_ms: int = 0
+    messages: int = 0
+    bytes: int = 0
+    unsettled: int = 0
+    error: str = ""
+    restarts: int = 0
+
+
+#: What is known of a node's own shovels, by virtual host and name.
+LocalShovels = Callable[[], dict[QueueKey, ShovelState]]
+
+
+def no_shovels() -> dict[QueueKey, ShovelState]:
+    """What a node knows that runs none."""
+    return {}
+
+
 class PlacedShovels(Protocol):
     """The questions about shovels of the floors above."""
 
     def shovels(self) -> Mapping[QueueKey, Shovel]:
         """All shovels of the map, by virtual host and name."""
+
+    def values(self) -> dict[QueueKey, str]:
+        """What the map says of them, as JSON."""
 
     def runners(self) -> Sequence[NodeId]:
         """The members that may run some, in order."""
@@ -40,15 +64,19 @@ class ShovelView:
 
     def shovels(self) -> Mapping[QueueKey, Shovel]:
         """The shovels of the map."""
-        said = {
-            QueueKey(key.vhost, key.name): value
-            for key, value in self._map.parameters.items()
-            if key.component == SHOVEL
-        }
+        said = self.values()
         if said != self._said:
             self._said = said
             self._known = {key: shovel_of(value_of(value)) for key, value in said.items()}
         return self._known
+
+    def values(self) -> dict[QueueKey, str]:
+        """The values of the parameters that are shovels."""
+        return {
+            QueueKey(key.vhost, key.name): value
+            for key, value in self._map.parameters.items()
+            if key.component == SHOVEL
+        }
 
     def runners(self) -> Sequence[NodeId]:
         """Members that are up and not drained; if all are drained, whoever is up."""

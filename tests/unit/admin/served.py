@@ -22,7 +22,6 @@ import grpc.aio
 from fedq.admin.access_answers import AccessAnswers
 from fedq.admin.own_process import OwnProcess
 from fedq.admin.service import AdminService
-from fedq.admin.shovel_answers import ShovelState
 from fedq.core.errors import Refused
 from fedq.core.ids import (
     ConnectionId,
@@ -52,7 +51,7 @@ from fedq.node.views.overview_types import (
     Readiness,
     SubscriberOverview,
 )
-from fedq.node.views.shovel_view import ShovelView
+from fedq.node.views.shovel_view import ShovelState, ShovelView
 from fedq.node.views.storage_types import CopyOverview
 from fedq.shell.turn_times import TurnTimes
 from fedq.wiring.cluster_map.operations import Operation, encode_command

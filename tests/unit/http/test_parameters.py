@@ -6,9 +6,9 @@ from typing import Any
 import orjson
 import pytest
 
-from fedq.admin.shovel_answers import ShovelState
 from fedq.core.ids import QueueKey
 from fedq.core.limits import ARGUMENTS_BYTES_MAX
+from fedq.node.views.shovel_view import ShovelState
 from fedq.wiring.cluster_map.operations_access import AddVhost
 from fedq.wiring.cluster_map.operations_parameters import ParameterKey
 from tests.unit.admin.served import a_cluster

@@ -26,6 +26,7 @@ from fedq.http.refusal import HttpRefusal
 from fedq.http.serving.exchange import Answer, Row, json_answer, table_of
 from fedq.node.views.overview_types import Overview, QueueOverview
 from fedq.shell.pb import admin_pb2 as pb
+from fedq.wiring.cluster_map.operations import Operation
 from fedq.wiring.cluster_map.operations_access import PutUser
 
 #: Sentences of one answer; there may be one for each thing of a file.
@@ -71,7 +72,8 @@ async def _import(call: Call, vhost: str | None) -> Answer:
 async def _check_version(call: Call, plan: Plan) -> None:
     """Raises `HttpRefusal` 400 if the cluster does not know yet what the file asks for."""
     access = call.served.answers.access.overview
-    for operation in (*plan.policies[:1], *plan.parameters[:1]):
+    operations: list[Operation] = [*plan.policies[:1], *plan.parameters[:1]]
+    for operation in operations:
         refused = await call.node.look(partial(access.refuse_too_new, operation))
         if refused is not None:
             raise HttpRefusal(400, "bad_request", f"nothing was imported: {refused.text}")
