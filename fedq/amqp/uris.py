@@ -191,3 +191,13 @@ def is_near(host: str) -> bool:
         or address.is_unspecified
         or address.is_multicast
     )
+
+
+def with_vhost(text: str, vhost: str) -> str:
+    """A URI that was parsed before, for another virtual host."""
+    return urlsplit(text)._replace(path=f"/{quote(vhost, safe='')}").geturl()
+
+
+def local_uri(user: str, password: str, vhost: str) -> str:
+    """The local URI of a user."""
+    return f"amqp://{quote(user, safe='')}:{quote(password, safe='')}@/{quote(vhost, safe='')}"

@@ -16,6 +16,7 @@ from fedq.cli.cluster import (
     clients,
     cluster,
     definitions,
+    migrate,
     parameter,
     permission,
     policy,
@@ -65,6 +66,7 @@ app.command("bench")(bench.load_broker)
 app.command("publish")(publish.publish_messages)
 app.command("consume")(consume.consume_messages)
 app.command("tail")(tail.tail_queue)
+app.command("migrate")(migrate.migrate_queues)
 app.add_typer(cluster.app, name="cluster")
 app.add_typer(queue.app, name="queue")
 app.add_typer(topology.exchanges, name="exchange")
@@ -140,6 +142,7 @@ _CODES: Final[dict[tuple[str, ...], tuple[int, ...]]] = {
     ("top",): _JUDGING,
     ("publish",): (*_ASKING, UNROUTABLE, REFUSED, BLOCKED, INTERRUPTED),
     ("consume",): (*_ASKING, INTERRUPTED),
+    ("migrate",): (*_ASKING, INTERRUPTED),
     ("cluster", "status"): _JUDGING,
     ("cluster", "drain"): _JUDGING,
     ("cluster", "forget"): _JUDGING,

@@ -146,24 +146,29 @@ class ShovelHost:
             logger.warning("shovel %s in vhost %s: %s", key.name, key.vhost, state.error)
 
     def _drop_done(self, values: dict[QueueKey, str]) -> None:
-        """Has one of those deleted that are done; the next one follows."""
+        """Has those deleted that are done, one after the other."""
         if self._dropping is not None and not self._dropping.done():
             return
-        for key, state in self._states.items():
+        done = [
+            key
+            for key, state in self._states.items()
             # Not one that somebody has set anew meanwhile.
-            if state.state == FINISHED and values.get(key) == self._sent.get(key):
-                logger.info("shovel %s in vhost %s is done", key.name, key.vhost)
-                self._dropping = asyncio.create_task(self._dropped(key))
-                return
+            if state.state == FINISHED and values.get(key) == self._sent.get(key)
+        ]
+        if done:
+            self._dropping = asyncio.create_task(self._dropped(done))
 
-    async def _dropped(self, key: QueueKey) -> None:
+    async def _dropped(self, keys: list[QueueKey]) -> None:
         assert self._drop is not None, "it was started"
-        try:
-            await self._drop(key)
-        except Exception as error:
-            # Without a quorum, say: it is tried again.
-            logger.warning("shovel %s in vhost %s is done, but stays: %s", *key[::-1], error)
-            await asyncio.sleep(_AGAIN_S)
+        for key in keys:
+            try:
+                await self._drop(key)
+            except Exception as error:
+                # Without a quorum, say: it is tried again.
+                logger.warning("shovel %s in vhost %s is done, and stays: %s", *key[::-1], error)
+                await asyncio.sleep(_AGAIN_S)
+                return
+            logger.info("shovel %s in vhost %s is done", key.name, key.vhost)
 
     def _on_ended(self) -> None:
         """The process has ended by itself."""

@@ -12,6 +12,7 @@ import orjson
 import pytest
 
 from loadtests.macro.brokers import RabbitBroker
+from tests.integration.conftest import Connect
 from tests.integration.harness import Cluster, eventually
 from tests.integration.stock import PERSISTENT, Address, BlockingChannel, connect
 
@@ -52,8 +53,8 @@ def publish(channel: BlockingChannel, queue: str, start: int, amount: int) -> No
         channel.basic_publish("", queue, b"%d" % number, PERSISTENT)
 
 
-def confirming(address: Address, queue: str) -> BlockingChannel:
-    channel = connect(address).channel()
+def confirming(open_connection: Connect, address: Address, queue: str) -> BlockingChannel:
+    channel = open_connection(address).channel()
     channel.queue_declare(queue, durable=True)
     channel.confirm_delivery()
     return channel
@@ -88,10 +89,12 @@ def check(found: list[tuple[int, bool]], wanted: int) -> None:
         seen.add(number)
 
 
-def test_whatever_is_killed_all_arrives(cluster: Cluster, other: Cluster) -> None:
+def test_whatever_is_killed_all_arrives(
+    cluster: Cluster, other: Cluster, open_connection: Connect
+) -> None:
     there = other.nodes["there"]
     address = next(iter(cluster.nodes.values())).amqp
-    channel = confirming(address, "from")
+    channel = confirming(open_connection, address, "from")
     shovel(
         cluster, "move", src_uri="amqp://guest:guest@/", src_queue="from",
         dest_uri=uri(there.amqp), dest_queue="to", reconnect_delay=0.5, src_prefetch_count=100,
@@ -110,7 +113,7 @@ def test_whatever_is_killed_all_arrives(cluster: Cluster, other: Cluster) -> Non
     runner = status(cluster, "move")["node"]
     survivor = next(name for name in cluster.nodes if name != runner)
     channel.connection.close()
-    channel = confirming(cluster.nodes[survivor].amqp, "from")
+    channel = confirming(open_connection, cluster.nodes[survivor].amqp, "from")
     cluster.wait_whole("from")
     cluster.kill(runner)
     publish(channel, "from", 3 * MANY // 4, MANY // 4)
@@ -130,9 +133,11 @@ def test_whatever_is_killed_all_arrives(cluster: Cluster, other: Cluster) -> Non
     assert left <= 100
 
 
-def test_what_was_there_is_moved_and_the_shovel_is_gone(cluster: Cluster) -> None:
+def test_what_was_there_is_moved_and_the_shovel_is_gone(
+    cluster: Cluster, open_connection: Connect
+) -> None:
     address = next(iter(cluster.nodes.values())).amqp
-    channel = confirming(address, "from")
+    channel = confirming(open_connection, address, "from")
     publish(channel, "from", 0, 300)
     shovel(
         cluster, "all", src_uri="amqp://guest:guest@/", src_queue="from", dest_uri=uri(address),
@@ -155,13 +160,13 @@ def test_what_was_there_is_moved_and_the_shovel_is_gone(cluster: Cluster) -> Non
 
 
 @pytest.mark.skipif(not RabbitBroker.is_installed(), reason="rabbitmq-server is not installed")
-def test_a_rabbitmq_may_be_either_end(tmp_path: Path) -> None:
+def test_a_rabbitmq_may_be_either_end(tmp_path: Path, open_connection: Connect) -> None:
     with (
         RabbitBroker(tmp_path / "rabbit", cores="") as rabbit,
         Cluster(tmp_path / "here", names=("here",)) as here,
     ):
         address = here.nodes["here"].amqp
-        channel = confirming(rabbit.address, "from")
+        channel = confirming(open_connection, rabbit.address, "from")
         publish(channel, "from", 0, 500)
         shovel(
             here, "in", src_uri=uri(rabbit.address), src_queue="from",
