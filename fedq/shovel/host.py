@@ -109,7 +109,7 @@ class ShovelHost:
         """Starts the process."""
         known = {name: value for name, value in os.environ.items() if name not in VARIABLES}
         self._process = await asyncio.create_subprocess_exec(
-            sys.executable, "-m", "fedq.shovel", stdin=asyncio.subprocess.PIPE,
+            sys.executable, "-m", "fedq.shovel.process", stdin=asyncio.subprocess.PIPE,
             stdout=asyncio.subprocess.PIPE, start_new_session=True, limit=LINE_BYTES_MAX, env=known,
         )  # fmt: skip
         self._sent = {}
@@ -132,11 +132,15 @@ class ShovelHost:
 
     async def _read(self, process: asyncio.subprocess.Process) -> None:
         assert process.stdout is not None, "it was asked for"
-        while line := await process.stdout.readline():
-            for vhost, name, *state in orjson.loads(line)["states"]:
-                key = QueueKey(vhost, name)
-                if key in self._sent:
-                    self._take(key, ShovelState(*state))
+        try:
+            while line := await process.stdout.readline():
+                for vhost, name, *state in orjson.loads(line)["states"]:
+                    key = QueueKey(vhost, name)
+                    if key in self._sent:
+                        self._take(key, ShovelState(*state))
+        except ValueError:
+            logger.exception("the process of the shovels is not understood; it is started again")
+            process.kill()
         await process.wait()
 
     def _take(self, key: QueueKey, state: ShovelState) -> None:

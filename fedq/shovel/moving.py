@@ -50,7 +50,7 @@ class Moved:
 
 
 class Whose(NamedTuple):
-    """Whose session it is."""
+    """The shovel and the node that a session is of."""
 
     key: QueueKey
     node: NodeId

@@ -1,7 +1,9 @@
 """The process that moves messages: runs the shovels that it is told to, and tells how they fare.
 
-In: `Orders` as lines on stdin. Out: states as lines on stdout, changes alone, twice a second at
-most. Its memory is bounded by the system: a shovel that gets none is told so, and tries again.
+In: lines of JSON on stdin, each with all shovels that are to run. Out: lines of JSON on stdout,
+each with how all fare, when that has changed, twice a second at most. It ends when stdin does: no
+shovel outlives its node, however that ends. Its memory is bounded by the system: a shovel that gets
+none is told so, and tries again.
 """
 
 import asyncio
@@ -99,3 +101,7 @@ def main() -> None:
     os.nice(_NICENESS)
     resource.setrlimit(resource.RLIMIT_DATA, (MEMORY_BYTES_MAX, MEMORY_BYTES_MAX))
     asyncio.run(_serve())
+
+
+if __name__ == "__main__":
+    main()

@@ -16,6 +16,7 @@ import typer
 from fedq.amqp.uris import local_uri, parse_uri, with_vhost
 from fedq.cli.asking.amqp_options import CaOption
 from fedq.cli.asking.http_client import ask_http
+from fedq.cli.cluster.definitions import HTTP_URL, WAIT_S, UrlOption, WaitOption
 from fedq.cli.cluster.migration_plan import MigrationPlan, plan_of
 from fedq.cli.terminal.failure import FAILED, INTERRUPTED, USAGE, CommandError, reporting
 from fedq.cli.terminal.options import JsonOption
@@ -30,13 +31,12 @@ _AT_ONCE: Final = 50
 _LOOK_S: Final = 1.0
 #: A shovel that has failed so often will not do better by itself.
 _FAILURES_MAX: Final = 3
-_URL: Final = "http://guest:guest@127.0.0.1:15672"
 
 Move = tuple[str, QueueKey]
 
 
 class _Node:
-    """This cluster's HTTP API, as one user."""
+    """The HTTP API of a node of this cluster, as one user."""
 
     def __init__(self, url: str, authority: Path | None, timeout_s: float) -> None:
         self._asked = (url, authority, timeout_s)
@@ -58,7 +58,7 @@ class _Node:
             self.ask("PUT", path, everything)
 
     def shovels(self) -> dict[Move, dict[str, Any]]:
-        """Those of migrations, by name and virtual host."""
+        """Shovels of migrations with how they fare, by name and queue."""
         rows = self.ask("GET", "parameters/shovel")
         found: dict[Move, dict[str, Any]] = {}
         states = {(row["vhost"], row["name"]): row for row in self.ask("GET", "shovels")}
@@ -96,7 +96,7 @@ def migrate_queues(
         str,
         typer.Option(
             "--management", metavar="URL", envvar="FEDQ_MIGRATE_MANAGEMENT", show_default=False,
-            help="Or http://user:password@host:15672 of its management API, which is asked.",
+            help="Or the address of its management API: http://USER:PASSWORD@127.0.0.1:15672.",
         ),
     ] = "",
     vhost: Annotated[
@@ -109,23 +109,14 @@ def migrate_queues(
         bool, typer.Option("--back", help="The other direction: from this cluster to there.")
     ] = False,
     is_kept: Annotated[
-        bool,
-        typer.Option("--keep", help="Go on moving what is published there, until --end."),
+        bool, typer.Option("--keep", help="Go on moving what is published there, until --end.")
     ] = False,
     is_end: Annotated[
         bool, typer.Option("--end", help="End what --keep began; what is moved stays moved.")
     ] = False,
-    url: Annotated[
-        str,
-        typer.Option(
-            "--url", metavar="URL", envvar="FEDQ_HTTP_URL",
-            help="The HTTP API of a node here, with an administrator; shovels log in as that user.",
-        ),
-    ] = _URL,
+    url: UrlOption = HTTP_URL,
     authority: CaOption = None,
-    timeout_s: Annotated[
-        float, typer.Option("--timeout", metavar="SECONDS", min=0.1, help="For one answer.")
-    ] = 60.0,
+    timeout_s: WaitOption = WAIT_S,
     json: JsonOption = False,
 ) -> None:  # fmt: skip
     """Move the queues of a running RabbitMQ here, some at a time, until they are empty there."""

@@ -16,7 +16,7 @@ from fedq.wiring.cluster_map.operation_fields import Check, bounded, name, text
 
 
 class ParameterKey(NamedTuple):
-    """Whose a parameter is; a global one is of no virtual host and no component: both are ""."""
+    """The name of a parameter; a global one has "" for virtual host and component."""
 
     vhost: str
     component: str

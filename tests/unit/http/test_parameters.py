@@ -71,7 +71,7 @@ def test_a_global_parameter_may_be_anything(asked: Tool) -> None:
         (f"{SHOVELS}/p", VALUE | {"x": 1}, "Unrecognised terms [x] in shovel"),
         (
             f"{SHOVELS}/p",
-            VALUE | {"src-uri": "http://h"},
+            VALUE | {"src-uri": "ftp:h"},
             "src-uri is not a valid URI: a",
         ),
         (f"{SHOVELS}/p", {"x": "y" * ARGUMENTS_BYTES_MAX}, "value takes more than 4096 bytes"),
