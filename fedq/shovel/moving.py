@@ -29,6 +29,8 @@ from fedq.wiring.cluster_map.shovel_definitions import (
 
 #: How long nothing is published after the destination has refused something.
 REFUSED_PAUSE_S: Final = 1.0
+#: How far a source may go beyond the prefetch: RabbitMQ sends streams in chunks.
+_EXCESS_MAX: Final = 65_536
 #: Of a message that may have been moved before.
 REDELIVERED: Final = "x-fedq-redelivered"
 FORWARDED: Final = "x-shovelled"
@@ -185,6 +187,8 @@ class Session:
             self._pending[self._next] = (delivery.delivery_tag, arrived.size)
             self._moved.unsettled = len(self._pending)
             self._next += 1
+            if len(self._pending) > shovel.prefetch + _EXCESS_MAX:
+                raise ShovelError("the source sends more than it was asked for")
         else:
             self._count(1, arrived.size)
 

@@ -432,7 +432,7 @@ class Served:
                 overview, lambda _, address: _channel(address), access, lambda *_: None,
                 overview.close, self.turns,
                 OwnProcess(partial(self._admin_address, name), partial(self._stop_process, name)),
-                ShovelView(self.shared.map), partial(self.shovels.get, name, {}),
+                ShovelView(self.shared.map), partial(self._shovels_of, name),
             )  # fmt: skip
             service.add_to(server)
             self.ports[name] = server.add_insecure_port("127.0.0.1:0")
@@ -440,6 +440,9 @@ class Served:
             await server.start()
         for name, port in self.ports.items():
             set_member(self.cluster, name, peer_address=f"127.0.0.1:{port}")
+
+    def _shovels_of(self, name: str) -> dict[QueueKey, ShovelState]:
+        return self.shovels.get(name, {})
 
     def _admin_address(self, name: str) -> str:
         return "" if name in self.without_admin else self.address(name)

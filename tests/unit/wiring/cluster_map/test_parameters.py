@@ -165,7 +165,7 @@ def test_every_node_finds_the_same_place_and_few_move_when_a_member_goes(log: Lo
     assert places(view) == {}
 
     class Of(ShovelView):
-        members = ("n1", "n2", "n3")
+        members: tuple[str, ...] = ("n1", "n2", "n3")
 
         def runners(self) -> list[NodeId]:
             return [NodeId(each) for each in self.members]
