@@ -15,7 +15,7 @@ from tests.unit.cli.command import fedq
 
 pytestmark = pytest.mark.slow
 
-QUEUES = {"one": 200, "two": 3, "none": 0}
+QUEUES = {"one": 60, "two": 3, "none": 0}
 
 
 def with_http(directory: Path, name: str) -> tuple[Cluster, int]:
