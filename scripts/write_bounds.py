@@ -155,6 +155,10 @@ ROWS: Final = (
         "{POLICIES_MAX} of each; {POLICY_STEPS_MAX} of each kind",
     ),
     (
+        "parameters; of them shovels; the value of one, as JSON",
+        "{PARAMETERS_MAX}; {SHOVELS_MAX}; {ARGUMENTS_BYTES_MAX}",
+    ),
+    (
         "password; pattern of a permission; tags of a user",
         "{PASSWORD_BYTES_MAX:bytes}; {PATTERN_BYTES_MAX:bytes}; {TAGS_PER_USER_MAX}",
     ),

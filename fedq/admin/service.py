@@ -27,14 +27,18 @@ from fedq.admin.log_levels import LogLevels
 from fedq.admin.members import Connect, OtherMembers
 from fedq.admin.moving import Moving
 from fedq.admin.own_process import OwnProcess, Stopping
+from fedq.admin.parameter_answers import ParameterAnswers
+from fedq.admin.parameter_service import ParameterService
 from fedq.admin.policy_answers import PolicyAnswers
 from fedq.admin.policy_service import PolicyService
 from fedq.admin.quarantine import AskQuarantine, QuarantineAnswers
+from fedq.admin.shovel_answers import ShovelAnswers
 from fedq.admin.topic_answers import TopicAnswers
 from fedq.admin.topic_service import TopicService
 from fedq.admin.trace_answers import TraceAnswers
 from fedq.admin.trace_service import TraceService
 from fedq.node.views.overview_types import Overview
+from fedq.node.views.shovel_view import LocalShovels, PlacedShovels, no_shovels
 from fedq.shell.durations import Durations
 from fedq.shell.pb import admin_pb2 as pb
 from fedq.shell.pb import admin_pb2_grpc
@@ -43,7 +47,7 @@ SERVICE_NAME: str = pb.DESCRIPTOR.services_by_name["Admin"].full_name
 #: What members ask each other, each about itself.
 MEMBER_METHODS: Final = (
     "LocalNode", "LocalFragments", "LocalConnections", "LocalQuarantine", "BrowseConnections",
-    "BrowseChannels", "BrowseConsumers", "BrowseSubscribers", "CloseConnections",
+    "BrowseChannels", "BrowseConsumers", "BrowseSubscribers", "CloseConnections", "LocalShovels",
 )  # fmt: skip
 
 
@@ -53,16 +57,18 @@ class Answers(NamedTuple):
     cluster: ClusterAnswers
     clients: ClientAnswers
     access: AccessAnswers
+    shovels: ShovelAnswers
 
 
-class AdminService(AccessService, PolicyService, TopicService, TraceService):
+class AdminService(AccessService, ParameterService, PolicyService, TopicService, TraceService):
     """One node's admin service; `connect` opens channels to those of the other members."""
 
     member_methods = frozenset(f"/{SERVICE_NAME}/{name}" for name in MEMBER_METHODS)
 
     def __init__(
         self, overview: Overview, connect: Connect, access: AccessAnswers, ask: AskQuarantine,
-        ask_close: AskClose, turns: Durations, process: OwnProcess,
+        ask_close: AskClose, turns: Durations, process: OwnProcess, placed: PlacedShovels,
+        own_shovels: LocalShovels = no_shovels,
     ) -> None:  # fmt: skip
         """`ask`: has the node do something with what is in quarantine; `ask_close`: end clients."""
         super().__init__(access)
@@ -79,7 +85,9 @@ class AdminService(AccessService, PolicyService, TopicService, TraceService):
         self._policies = PolicyAnswers(access)
         self._topics = TopicAnswers(access)
         self._adopting = Adopting(overview, self._others, access.change)
-        self.answers = Answers(self._cluster, self._clients, access)
+        self._parameters = ParameterAnswers(access)
+        self._shovels = ShovelAnswers(overview, placed, self._others, own_shovels)
+        self.answers = Answers(self._cluster, self._clients, access, self._shovels)
         self._moving = Moving(overview, self._cluster, access.change)
 
     def add_to(self, server: grpc.aio.Server) -> None:

@@ -17,9 +17,12 @@ from fedq.cli.cluster import (
     cluster,
     definitions,
     log_level,
+    migrate,
+    parameter,
     permission,
     policy,
     queue,
+    shovel,
     topic_permission,
     topology,
     trace,
@@ -65,6 +68,7 @@ app.command("bench")(bench.load_broker)
 app.command("publish")(publish.publish_messages)
 app.command("consume")(consume.consume_messages)
 app.command("tail")(tail.tail_queue)
+app.command("migrate")(migrate.migrate_queues)
 app.add_typer(cluster.app, name="cluster")
 app.add_typer(queue.app, name="queue")
 app.add_typer(topology.exchanges, name="exchange")
@@ -80,6 +84,8 @@ app.add_typer(log_level.app, name="log")
 app.add_typer(permission.app, name="permission")
 app.add_typer(topic_permission.app, name="topic-permission")
 app.add_typer(policy.app, name="policy")
+app.add_typer(parameter.app, name="parameter")
+app.add_typer(shovel.app, name="shovel")
 app.add_typer(definitions.app, name="definitions")
 app.add_typer(certs.app, name="certs")
 app.add_typer(config.app, name="config")
@@ -140,6 +146,7 @@ _CODES: Final[dict[tuple[str, ...], tuple[int, ...]]] = {
     ("top",): _JUDGING,
     ("publish",): (*_ASKING, UNROUTABLE, REFUSED, BLOCKED, INTERRUPTED),
     ("consume",): (*_ASKING, INTERRUPTED),
+    ("migrate",): (*_ASKING, INTERRUPTED),
     ("cluster", "status"): _JUDGING,
     ("cluster", "drain"): _JUDGING,
     ("cluster", "forget"): _JUDGING,

@@ -129,6 +129,9 @@ PERMISSIONS_MAX: Final = 20_000
 #: which all are tried on a name at once.
 POLICIES_MAX: Final = 2_000
 POLICY_STEPS_MAX: Final = 10_000
+#: Runtime parameters, global ones among them, and those that are shovels.
+PARAMETERS_MAX: Final = 1_000
+SHOVELS_MAX: Final = 200
 TAGS_PER_USER_MAX: Final = 16
 PASSWORD_BYTES_MAX: Final = 1_024
 #: A stored password: scheme, cost, salt and key as text.

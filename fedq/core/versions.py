@@ -54,6 +54,8 @@ POLICIES: Final = 15
 #: of which data directory they are.
 VOTERS_REPLACED: Final = 15
 DIRECTORIES: Final = 15
+#: From which one on there are runtime parameters (docs/adr/0113).
+PARAMETERS: Final = 15
 #: From which one on fragments without traffic are retired (docs/adr/0100).
 RETIRING: Final = 15
 #: From which one on operators set how many fragments a queue has (docs/adr/0086).
@@ -79,7 +81,7 @@ FEATURES: Final[dict[int, tuple[str, ...]]] = {
         "voters that are replaced by observers", "names that belong to one data directory",
         "policies", "fragments that are retired", "workers of a host",
         "numbers of fragments that operators set", "declarations that are proposed together",
-        "permissions of topics", "passwords as RabbitMQ keeps them",
+        "permissions of topics", "passwords as RabbitMQ keeps them", "parameters and shovels",
     ),
 }  # fmt: skip
 

@@ -130,6 +130,59 @@ def test_a_queue_is_declared_bound_used_and_deleted(page: Page, port: int) -> No
     assert page.complaints() == []
 
 
+def test_policies_are_made_changed_and_deleted(page: Page, port: int) -> None:
+    page.open(port)
+    page.go("Policies")
+    page.press("New policy")
+    page.fill(name="short", pattern="^orders", definition="nonsense")
+    page.find("dialog button[type=submit]")[0].click()
+    page.reads("JSON", "dialog .wrong")
+    page.fill(definition='{"max-length": -1}')
+    page.find("dialog button[type=submit]")[0].click()
+    page.reads("not a valid maximum length", "dialog .wrong")
+    page.fill(definition='{"max-length": 7}')
+    page.submit()
+    page.reads('{"max-length":7}')
+    page.reads("queues and exchanges")
+    shown = ask(port, "GET", "queues/%2F/orders.000?columns=policy")[1]
+    assert shown == {"policy": "short"}
+    page.press("Change", "tbody")
+    page.fill(definition='{"max-length": 8}')
+    page.submit()
+    page.reads('{"max-length":8}')
+    page.press("New operator policy")
+    page.fill(name=EVIL, definition='{"expires": 100000000}')
+    page.submit()
+    page.reads(EVIL)
+    assert page.find("#owned") == []
+    for name in ("short", EVIL):
+        page.press("Delete", "tbody")
+        page.submit()
+        page.reads(f"{name} is deleted", "#told")
+    assert ask(port, "GET", "policies")[1] == ask(port, "GET", "operator-policies")[1] == []
+    assert page.complaints() == []
+
+
+def test_a_shovel_is_made_seen_and_deleted(page: Page, port: int) -> None:
+    page.open(port)
+    page.go("Shovels")
+    page.press("New shovel")
+    page.fill(name="move", source="orders.000", to="amqp://guest:s3cret@/", dest="elsewhere")
+    page.fill(**{"from": "file:///etc/passwd"})
+    page.find("dialog button[type=submit]")[0].click()
+    page.reads("a URI begins with amqp://", "dialog .wrong")
+    page.fill(**{"from": "amqp://guest:guest@/"})
+    page.submit()
+    page.reads("queue orders.000 at")
+    page.reads("guest:***@")
+    assert "s3cret" not in page.text()
+    page.press("Delete", "tbody")
+    page.submit()
+    page.reads("move is deleted", "#told")
+    assert ask(port, "GET", "parameters")[1] == []
+    assert page.complaints() == []
+
+
 def test_it_can_be_used_by_keys_and_read_aloud(page: Page, port: int) -> None:
     from selenium.webdriver.common.keys import Keys
 

@@ -50,6 +50,7 @@ from fedq.wiring.cluster_map.operations_access import (
 from fedq.wiring.cluster_map.operations_copies import AdoptCopy, RetireIdle, ShapeQueue
 from fedq.wiring.cluster_map.operations_members import Speaks
 from fedq.wiring.cluster_map.operations_moves import DrainNode, MoveFragment, UndrainNode
+from fedq.wiring.cluster_map.operations_parameters import DropParameter, PutParameter
 from fedq.wiring.cluster_map.operations_policies import DropPolicy, PutPolicy
 from fedq.wiring.cluster_map.operations_topics import ClearTopicPermissions, SetTopicPermissions
 from fedq.wiring.cluster_map.operations_tracing import SetFirehose, StartTrace, StopTrace
@@ -162,6 +163,21 @@ operations: st.SearchStrategy[Operation] = st.one_of(
     ),
     st.builds(SetTopicPermissions, users, vhosts, st.sampled_from(["t", "u"]), patterns, patterns),
     st.builds(ClearTopicPermissions, users, vhosts, st.sampled_from(["t", "u"]), st.booleans()),
+    st.builds(
+        PutParameter,
+        st.one_of(vhosts, st.just("")),
+        st.sampled_from(["shovel", "", "no"]),
+        st.sampled_from(["one", "two"]),
+        st.sampled_from(
+            ['{"src-uri":"amqp://h","src-queue":"q","dest-uri":"amqp://h"}', "{}", '"x"', "1.5"]
+        ),
+    ),
+    st.builds(
+        DropParameter,
+        st.one_of(vhosts, st.just("")),
+        st.sampled_from(["shovel", ""]),
+        st.sampled_from(["one", "two"]),
+    ),
     st.builds(DropPolicy, vhosts, st.sampled_from(["one", "two"]), st.booleans()),
     st.builds(DrainNode, nodes, st.booleans()),
     st.builds(UndrainNode, nodes),

@@ -39,8 +39,8 @@ WaitOption = Annotated[
     float,
     typer.Option("--timeout", metavar="SECONDS", min=0.1, help="How long to wait for an answer."),
 ]
-_URL = "http://guest:guest@127.0.0.1:15672"
-_WAIT_S = 60.0
+HTTP_URL = "http://guest:guest@127.0.0.1:15672"
+WAIT_S = 60.0
 
 
 def _path(vhost: str | None) -> str:
@@ -52,9 +52,9 @@ def _path(vhost: str | None) -> str:
 def export_definitions(
     file: Annotated[Path, typer.Argument(metavar="FILE", help="Where to write; - is the screen.")],
     vhost: VhostOption = None,
-    url: UrlOption = _URL,
+    url: UrlOption = HTTP_URL,
     authority: CaOption = None,
-    timeout_s: WaitOption = _WAIT_S,
+    timeout_s: WaitOption = WAIT_S,
 ) -> None:
     """Write all definitions, with hashes of passwords; a new file is for its owner alone."""
     _, found = ask_http(url, authority, timeout_s, "GET", _path(vhost))
@@ -80,9 +80,9 @@ def export_definitions(
 def import_definitions(
     file: Annotated[Path, typer.Argument(metavar="FILE", help="RabbitMQ's or fedq's export.")],
     vhost: VhostOption = None,
-    url: UrlOption = _URL,
+    url: UrlOption = HTTP_URL,
     authority: CaOption = None,
-    timeout_s: WaitOption = _WAIT_S,
+    timeout_s: WaitOption = WAIT_S,
     json: JsonOption = False,
 ) -> None:
     """Make all that a file has, or say what is wrong with it and make nothing."""

@@ -6,7 +6,7 @@ In: a configuration. Out: an exit code, or a `CommandError` when the node could 
 import logging
 from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import typer
 import uvloop
@@ -31,7 +31,9 @@ from fedq.node.records.streams.scans import Scan
 from fedq.node.views.access_overview import AccessView
 from fedq.node.views.metric_view import MetricView
 from fedq.node.views.overview import overview
+from fedq.node.views.shovel_view import ShovelView
 from fedq.node.views.stream_view import StreamView
+from fedq.shell.config.own_listener import own_listener
 from fedq.shell.config.values import ConfigError, NodeConfig, is_wildcard, join_address
 from fedq.shell.host.allocator import settle_allocator
 from fedq.shell.host.process import settle_collector
@@ -41,10 +43,17 @@ from fedq.shell.joining import StoppedJoining
 from fedq.shell.node_settings import memory_bytes
 from fedq.shell.raft.journal import RaftStorageError
 from fedq.shell.runner import NodeRunner
+from fedq.shovel.host import ShovelHost
+from fedq.shovel.peer import Local
 from fedq.wiring.cluster_map.operations import Operation
+from fedq.wiring.cluster_map.operations_parameters import DropParameter
+from fedq.wiring.cluster_map.shovel_definitions import SHOVEL
 
 if TYPE_CHECKING:
     from fedq.http.ports import HttpPorts
+
+#: How long the deletion of a shovel that is done may take.
+_CHANGE_S: Final = 15.0
 
 
 def run(config: NodeConfig, stop_with_stdin: bool) -> int:
@@ -60,7 +69,10 @@ async def _serve(config: NodeConfig, stop_with_stdin: bool) -> int:
     http = _bind_http(config)
     runner = NodeRunner(config)
     answers: list[Answers] = []
-    runner.add_admin_service(SERVICE_NAME, partial(_admin_service, config, runner, answers))
+    shovels = ShovelHost(config.node)
+    runner.add_admin_service(
+        SERVICE_NAME, partial(_admin_service, config, runner, answers, shovels)
+    )
     runner.add_admin_service(STREAMS_NAME, partial(_stream_service, runner))
     heed(runner.request_stop, stop_with_stdin=stop_with_stdin)
     try:
@@ -76,6 +88,7 @@ async def _serve(config: NodeConfig, stop_with_stdin: bool) -> int:
         raise CommandError(str(error)) from error
     if http is not None:
         await _start_http(http, config, runner, answers[0])
+    _start_shovels(shovels, config, runner, answers[0])
     # Here and not in the runner: this process is the node's own, others may be somebody else's.
     settle_collector()
     settle_allocator(memory_bytes(config))
@@ -90,6 +103,7 @@ async def _serve(config: NodeConfig, stop_with_stdin: bool) -> int:
             manager.stopping()
             return await runner.wait()
         finally:
+            await shovels.stop()
             await _stop_http(http)
 
 
@@ -115,7 +129,7 @@ async def _start_http(
     from fedq.http.metrics.samples import Sources
 
     node = runner.node
-    ports = {f"amqp.listen[{index}]": port for index, port in enumerate(runner.bound_ports.amqp)}
+    ports = _amqp_ports(runner)
     logins = partial(StreamLogins, StreamView(node))
     await http.start(
         Sources(overview(node), MetricView(node), runner.durations, lambda: runner.raft.standing),
@@ -126,6 +140,25 @@ async def _start_http(
 async def _stop_http(http: "HttpPorts | None") -> None:
     if http is not None:
         await http.stop()
+
+
+def _start_shovels(
+    shovels: ShovelHost, config: NodeConfig, runner: NodeRunner, answers: Answers
+) -> None:
+    local, found = Local("", 0, False), own_listener(config)
+    if found is not None:
+        port = _amqp_ports(runner).get(found.key, found.listener.port)
+        local = Local(found.host, port, found.listener.tls is not None)
+
+    async def drop(key: QueueKey) -> None:
+        await answers.access.change(DropParameter(key.vhost, SHOVEL, key.name), _CHANGE_S)
+
+    shovels.start(ShovelView(runner.node.state.map), local, drop)
+
+
+def _amqp_ports(runner: NodeRunner) -> dict[str, int]:
+    """The AMQP ports that are bound, by the keys of `NodeConfig.client_listeners`."""
+    return {f"amqp.listen[{index}]": port for index, port in enumerate(runner.bound_ports.amqp)}
 
 
 def _tell_compiled() -> None:
@@ -152,7 +185,12 @@ def _stop_asked(runner: NodeRunner) -> None:
 
 
 def _admin_service(
-    config: NodeConfig, runner: NodeRunner, made: list[Answers], node: Node, connect: Connect
+    config: NodeConfig,
+    runner: NodeRunner,
+    made: list[Answers],
+    shovels: ShovelHost,
+    node: Node,
+    connect: Connect,
 ) -> AdminService:
     """The admin service; what it answers with is put into `made`, for HTTP."""
 
@@ -178,6 +216,7 @@ def _admin_service(
             partial(_admin_address, config, runner), partial(_stop_asked, runner),
             is_worker=config.shares_ports,
         ),
+        ShovelView(node.state.map), shovels.states,
     )  # fmt: skip
     made.append(service.answers)
     return service

@@ -21,7 +21,8 @@ from fedq.core.errors import ACCESS_REFUSED, NOT_ALLOWED, NOT_FOUND, ConnectionV
 from fedq.core.limits import HTTP_CLIENTS_MAX
 from fedq.http.bounds import HTTP_AMQP_S, HTTP_LONG_TABLES_MAX
 from fedq.http.refusal import HttpRefusal, bad_request, not_allowed, unavailable
-from fedq.shell.config.values import Listener, NodeConfig, is_wildcard
+from fedq.shell.config.own_listener import OwnListener, own_listener
+from fedq.shell.config.values import NodeConfig
 
 _READ_BYTES: Final = 65_536
 _NO_LISTENER: Final = (
@@ -77,19 +78,14 @@ class Brokers:
         """Raises `HttpRefusal` if no listener of the node takes passwords."""
         self._listener()
 
-    def _listener(self) -> tuple[str, Listener]:
-        for key, listener in self._config.client_listeners:
-            tls = listener.tls
-            takes_passwords = tls is None or tls.authority is None or not tls.certificate_required
-            if key.startswith("amqp") and takes_passwords:
-                return key, listener
-        raise unavailable(_NO_LISTENER)
+    def _listener(self) -> OwnListener:
+        found = own_listener(self._config)
+        if found is None:
+            raise unavailable(_NO_LISTENER)
+        return found
 
     async def _connect(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
-        key, listener = self._listener()
-        host = listener.host
-        if is_wildcard(host):
-            host = "::1" if ":" in host else "127.0.0.1"
+        key, listener, host = self._listener()
         context = None
         if listener.tls is not None:
             # The other end is this process, whatever its certificate calls it.

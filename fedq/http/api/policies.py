@@ -25,7 +25,7 @@ def invalid(text: str) -> HttpRefusal:
     return bad_request(f"Validation failed\n\n{text}\n")
 
 
-def _check_maker(call: Call) -> None:
+def check_maker(call: Call) -> None:
     """Raises `HttpRefusal` 401 if the user may change no policies there.
 
     As in RabbitMQ, who sees everything and has no permissions there may not.
@@ -99,13 +99,13 @@ async def policy(call: Call) -> Answer:
 
 async def put_policy(call: Call) -> Answer:
     """Puts a policy, or replaces one."""
-    _check_maker(call)
+    check_maker(call)
     return await _put(call, False)
 
 
 async def delete_policy(call: Call) -> Answer:
     """Takes a policy away."""
-    _check_maker(call)
+    check_maker(call)
     return await _delete(call, False)
 
 

@@ -5,7 +5,7 @@ Those that are missing are in docs/HTTP.md; a test of tidiness compares.
 
 from typing import Final
 
-from fedq.http.api import changing, messaging, policies, reading, topics
+from fedq.http.api import changing, messaging, parameters, policies, reading, topics
 from fedq.http.api.definitions import export, importing
 from fedq.http.api.routing import Handler, Right, Route
 
@@ -56,11 +56,13 @@ READING: Final = (
     _get("/api/policies/{vhost}", policies.policies),
     _get("/api/operator-policies", policies.operator_policies),
     _get("/api/operator-policies/{vhost}", policies.operator_policies),
+    _get("/api/parameters", parameters.parameters),
+    _get("/api/parameters/{component}", parameters.parameters),
+    _get("/api/parameters/{component}/{vhost}", parameters.parameters),
+    _get("/api/global-parameters", parameters.global_parameters),
+    _get("/api/shovels", parameters.shovels, Right.MONITORING),
+    _get("/api/shovels/{vhost}", parameters.shovels, Right.MONITORING),
     # What fedq has none of.
-    _get("/api/parameters", reading.nothing),
-    _get("/api/parameters/{component}", reading.nothing),
-    _get("/api/parameters/{component}/{vhost}", reading.nothing),
-    _get("/api/global-parameters", reading.nothing),
     _get("/api/health/checks/alarms", reading.health_alarms),
     _get("/api/health/checks/local-alarms", reading.health_local_alarms),
     _get("/api/health/checks/virtual-hosts", reading.health_virtual_hosts),
@@ -121,6 +123,24 @@ CHANGING: Final = (
             "DELETE": policies.delete_operator_policy,
         },
         to_change=Right.ADMINISTRATOR,
+    ),
+    Route(
+        "/api/parameters/{component}/{vhost}/{name}", Right.MANAGEMENT,
+        {
+            "GET": parameters.parameter, "PUT": parameters.put_parameter,
+            "DELETE": parameters.delete_parameter,
+        },
+    ),
+    Route(
+        "/api/global-parameters/{name}", Right.MANAGEMENT,
+        {
+            "GET": parameters.global_parameter, "PUT": parameters.put_global_parameter,
+            "DELETE": parameters.delete_global_parameter,
+        },
+    ),
+    Route(
+        "/api/shovels/vhost/{vhost}/{name}", Right.MANAGEMENT,
+        {"GET": parameters.shovel, "DELETE": parameters.delete_shovel},
     ),
     Route(
         "/api/queues/{vhost}/{name}", Right.MANAGEMENT,

@@ -34,6 +34,7 @@ from fedq.node.tracing.room import Tracing
 from fedq.wiring.cluster_map.map import Applied, ReadMap
 from fedq.wiring.cluster_map.operations_copies import ShapeChanged
 from fedq.wiring.cluster_map.operations_moves import DrainChanged, MoveChanged
+from fedq.wiring.cluster_map.operations_parameters import ParameterChanged
 from fedq.wiring.cluster_map.operations_policies import PolicyChanged, RefusingNoted
 from fedq.wiring.cluster_map.operations_topics import TopicPermissionsChanged
 from fedq.wiring.cluster_map.operations_tracing import TracingChanged
@@ -244,6 +245,7 @@ class MapFlow:
                 | MoveChanged()
                 | ShapeChanged()
                 | RefusingNoted()
+                | ParameterChanged()
             ):
                 # What is asked for at each login or tick, or derived anew when the map has changed.
                 pass

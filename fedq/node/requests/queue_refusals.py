@@ -13,6 +13,7 @@ from fedq.core.versions import (
     ADOPTING,
     JOINING,
     MEMBERSHIP,
+    PARAMETERS,
     PARTED,
     PLANNED_MOVES,
     POLICIES,
@@ -31,6 +32,7 @@ from fedq.wiring.cluster_map.operations_access import PutUser, SetPassword
 from fedq.wiring.cluster_map.operations_copies import AdoptCopy, ShapeQueue
 from fedq.wiring.cluster_map.operations_members import AdmitNode, RosterOperation
 from fedq.wiring.cluster_map.operations_moves import MovingOperation
+from fedq.wiring.cluster_map.operations_parameters import ParameterOperation
 from fedq.wiring.cluster_map.operations_policies import PolicyOperation
 from fedq.wiring.cluster_map.operations_topics import TopicOperation
 from fedq.wiring.cluster_map.operations_tracing import TracingOperation
@@ -124,6 +126,8 @@ def refuse_too_new_change(operation: Operation, known: ClusterMap) -> Refused | 
         return refuse_too_new("permissions of topics", TOPIC_PERMISSIONS, known)
     if isinstance(operation, PutUser | SetPassword) and is_rabbit_hash(operation.password):
         return refuse_too_new("passwords as RabbitMQ keeps them", RABBIT_HASHES, known)
+    if isinstance(operation, ParameterOperation):
+        return refuse_too_new("parameters", PARAMETERS, known)
     if isinstance(operation, MovingOperation):
         return refuse_too_new("drained nodes and planned moves", PLANNED_MOVES, known)
     return None

@@ -14,6 +14,7 @@ from fedq.node.node import Node
 from fedq.node.requests.queue_refusals import refuse_too_new_change
 from fedq.node.views.overview_types import LOOK_WORK_MAX
 from fedq.wiring.cluster_map.operations import Operation
+from fedq.wiring.cluster_map.operations_parameters import ParameterKey
 from fedq.wiring.cluster_map.operations_policies import Policy
 from fedq.wiring.cluster_map.operations_topics import TopicGrant, TopicKey
 from fedq.wiring.cluster_map.operations_tracing import StartTrace, Trace
@@ -99,6 +100,9 @@ class AccessOverview(Protocol):
 
     def policies(self, operator: bool) -> Sequence[tuple[QueueKey, Policy]]:
         """All policies, or those of operators, in order of virtual host and name."""
+
+    def parameters(self) -> Sequence[tuple[ParameterKey, str]]:
+        """All runtime parameters with their values as JSON, in order, global ones first."""
 
     def policies_of_exchanges(self, keys: Sequence[QueueKey]) -> Sequence[str]:
         """The policy's name, "": none, of the first of these exchanges: of as many as cost little.
@@ -191,6 +195,10 @@ class AccessView:
         """The policies of the map, or those of operators."""
         _, found = tables_of(self._node.state.map, operator)
         return sorted(found.items(), key=lambda item: item[0])
+
+    def parameters(self) -> Sequence[tuple[ParameterKey, str]]:
+        """The parameters of the map."""
+        return sorted(self._node.state.map.parameters.items())
 
     def policies_of_exchanges(self, keys: Sequence[QueueKey]) -> Sequence[str]:
         """The policies of some exchanges."""

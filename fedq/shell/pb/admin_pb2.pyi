@@ -1435,6 +1435,112 @@ class ListPoliciesReply(_message.Message):
     next_page_token: str
     def __init__(self, policies: _Optional[_Iterable[_Union[Policy, _Mapping]]] = ..., next_page_token: _Optional[str] = ...) -> None: ...
 
+class Parameter(_message.Message):
+    __slots__ = ("vhost", "component", "name", "value_json")
+    VHOST_FIELD_NUMBER: _ClassVar[int]
+    COMPONENT_FIELD_NUMBER: _ClassVar[int]
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    VALUE_JSON_FIELD_NUMBER: _ClassVar[int]
+    vhost: str
+    component: str
+    name: str
+    value_json: str
+    def __init__(self, vhost: _Optional[str] = ..., component: _Optional[str] = ..., name: _Optional[str] = ..., value_json: _Optional[str] = ...) -> None: ...
+
+class PutParameterRequest(_message.Message):
+    __slots__ = ("parameter",)
+    PARAMETER_FIELD_NUMBER: _ClassVar[int]
+    parameter: Parameter
+    def __init__(self, parameter: _Optional[_Union[Parameter, _Mapping]] = ...) -> None: ...
+
+class PutParameterReply(_message.Message):
+    __slots__ = ("changed",)
+    CHANGED_FIELD_NUMBER: _ClassVar[int]
+    changed: bool
+    def __init__(self, changed: _Optional[bool] = ...) -> None: ...
+
+class DropParameterRequest(_message.Message):
+    __slots__ = ("vhost", "component", "name")
+    VHOST_FIELD_NUMBER: _ClassVar[int]
+    COMPONENT_FIELD_NUMBER: _ClassVar[int]
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    vhost: str
+    component: str
+    name: str
+    def __init__(self, vhost: _Optional[str] = ..., component: _Optional[str] = ..., name: _Optional[str] = ...) -> None: ...
+
+class DropParameterReply(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class ListParametersRequest(_message.Message):
+    __slots__ = ("vhost", "component", "globals", "page_size", "page_token")
+    VHOST_FIELD_NUMBER: _ClassVar[int]
+    COMPONENT_FIELD_NUMBER: _ClassVar[int]
+    GLOBALS_FIELD_NUMBER: _ClassVar[int]
+    PAGE_SIZE_FIELD_NUMBER: _ClassVar[int]
+    PAGE_TOKEN_FIELD_NUMBER: _ClassVar[int]
+    vhost: str
+    component: str
+    globals: bool
+    page_size: int
+    page_token: str
+    def __init__(self, vhost: _Optional[str] = ..., component: _Optional[str] = ..., globals: _Optional[bool] = ..., page_size: _Optional[int] = ..., page_token: _Optional[str] = ...) -> None: ...
+
+class ListParametersReply(_message.Message):
+    __slots__ = ("parameters", "next_page_token")
+    PARAMETERS_FIELD_NUMBER: _ClassVar[int]
+    NEXT_PAGE_TOKEN_FIELD_NUMBER: _ClassVar[int]
+    parameters: _containers.RepeatedCompositeFieldContainer[Parameter]
+    next_page_token: str
+    def __init__(self, parameters: _Optional[_Iterable[_Union[Parameter, _Mapping]]] = ..., next_page_token: _Optional[str] = ...) -> None: ...
+
+class Shovel(_message.Message):
+    __slots__ = ("vhost", "name", "node", "state", "since_ms", "messages", "bytes", "unsettled", "error", "source", "destination", "source_uri", "destination_uri", "restarts")
+    VHOST_FIELD_NUMBER: _ClassVar[int]
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    NODE_FIELD_NUMBER: _ClassVar[int]
+    STATE_FIELD_NUMBER: _ClassVar[int]
+    SINCE_MS_FIELD_NUMBER: _ClassVar[int]
+    MESSAGES_FIELD_NUMBER: _ClassVar[int]
+    BYTES_FIELD_NUMBER: _ClassVar[int]
+    UNSETTLED_FIELD_NUMBER: _ClassVar[int]
+    ERROR_FIELD_NUMBER: _ClassVar[int]
+    SOURCE_FIELD_NUMBER: _ClassVar[int]
+    DESTINATION_FIELD_NUMBER: _ClassVar[int]
+    SOURCE_URI_FIELD_NUMBER: _ClassVar[int]
+    DESTINATION_URI_FIELD_NUMBER: _ClassVar[int]
+    RESTARTS_FIELD_NUMBER: _ClassVar[int]
+    vhost: str
+    name: str
+    node: str
+    state: str
+    since_ms: int
+    messages: int
+    bytes: int
+    unsettled: int
+    error: str
+    source: str
+    destination: str
+    source_uri: str
+    destination_uri: str
+    restarts: int
+    def __init__(self, vhost: _Optional[str] = ..., name: _Optional[str] = ..., node: _Optional[str] = ..., state: _Optional[str] = ..., since_ms: _Optional[int] = ..., messages: _Optional[int] = ..., bytes: _Optional[int] = ..., unsettled: _Optional[int] = ..., error: _Optional[str] = ..., source: _Optional[str] = ..., destination: _Optional[str] = ..., source_uri: _Optional[str] = ..., destination_uri: _Optional[str] = ..., restarts: _Optional[int] = ...) -> None: ...
+
+class ListShovelsRequest(_message.Message):
+    __slots__ = ("vhost",)
+    VHOST_FIELD_NUMBER: _ClassVar[int]
+    vhost: str
+    def __init__(self, vhost: _Optional[str] = ...) -> None: ...
+
+class ListShovelsReply(_message.Message):
+    __slots__ = ("shovels", "silent_members")
+    SHOVELS_FIELD_NUMBER: _ClassVar[int]
+    SILENT_MEMBERS_FIELD_NUMBER: _ClassVar[int]
+    shovels: _containers.RepeatedCompositeFieldContainer[Shovel]
+    silent_members: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, shovels: _Optional[_Iterable[_Union[Shovel, _Mapping]]] = ..., silent_members: _Optional[_Iterable[str]] = ...) -> None: ...
+
 class Trace(_message.Message):
     __slots__ = ("name", "vhost", "exchange", "queue", "sample", "stream_vhost", "stream")
     NAME_FIELD_NUMBER: _ClassVar[int]

@@ -229,6 +229,31 @@ class AdminStub:
                 request_serializer=admin__pb2.ListPoliciesRequest.SerializeToString,
                 response_deserializer=admin__pb2.ListPoliciesReply.FromString,
                 _registered_method=True)
+        self.PutParameter = channel.unary_unary(
+                '/fedq.admin.v1.Admin/PutParameter',
+                request_serializer=admin__pb2.PutParameterRequest.SerializeToString,
+                response_deserializer=admin__pb2.PutParameterReply.FromString,
+                _registered_method=True)
+        self.DropParameter = channel.unary_unary(
+                '/fedq.admin.v1.Admin/DropParameter',
+                request_serializer=admin__pb2.DropParameterRequest.SerializeToString,
+                response_deserializer=admin__pb2.DropParameterReply.FromString,
+                _registered_method=True)
+        self.ListParameters = channel.unary_unary(
+                '/fedq.admin.v1.Admin/ListParameters',
+                request_serializer=admin__pb2.ListParametersRequest.SerializeToString,
+                response_deserializer=admin__pb2.ListParametersReply.FromString,
+                _registered_method=True)
+        self.ListShovels = channel.unary_unary(
+                '/fedq.admin.v1.Admin/ListShovels',
+                request_serializer=admin__pb2.ListShovelsRequest.SerializeToString,
+                response_deserializer=admin__pb2.ListShovelsReply.FromString,
+                _registered_method=True)
+        self.LocalShovels = channel.unary_unary(
+                '/fedq.admin.v1.Admin/LocalShovels',
+                request_serializer=admin__pb2.ListShovelsRequest.SerializeToString,
+                response_deserializer=admin__pb2.ListShovelsReply.FromString,
+                _registered_method=True)
         self.PutUser = channel.unary_unary(
                 '/fedq.admin.v1.Admin/PutUser',
                 request_serializer=admin__pb2.PutUserRequest.SerializeToString,
@@ -576,6 +601,41 @@ class AdminServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def PutParameter(self, request, context):
+        """A runtime parameter, as RabbitMQ knows them; one of that name is replaced.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def DropParameter(self, request, context):
+        """Takes a parameter away.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ListParameters(self, request, context):
+        """Parameters, without passwords, a page at a time.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ListShovels(self, request, context):
+        """All shovels, and how they fare.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def LocalShovels(self, request, context):
+        """As `ListShovels`, with those that this node runs.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def PutUser(self, request, context):
         """A user with a password and tags. ALREADY_EXISTS unless `replace`.
         """
@@ -857,6 +917,31 @@ def add_AdminServicer_to_server(servicer, server):
                     servicer.ListPolicies,
                     request_deserializer=admin__pb2.ListPoliciesRequest.FromString,
                     response_serializer=admin__pb2.ListPoliciesReply.SerializeToString,
+            ),
+            'PutParameter': grpc.unary_unary_rpc_method_handler(
+                    servicer.PutParameter,
+                    request_deserializer=admin__pb2.PutParameterRequest.FromString,
+                    response_serializer=admin__pb2.PutParameterReply.SerializeToString,
+            ),
+            'DropParameter': grpc.unary_unary_rpc_method_handler(
+                    servicer.DropParameter,
+                    request_deserializer=admin__pb2.DropParameterRequest.FromString,
+                    response_serializer=admin__pb2.DropParameterReply.SerializeToString,
+            ),
+            'ListParameters': grpc.unary_unary_rpc_method_handler(
+                    servicer.ListParameters,
+                    request_deserializer=admin__pb2.ListParametersRequest.FromString,
+                    response_serializer=admin__pb2.ListParametersReply.SerializeToString,
+            ),
+            'ListShovels': grpc.unary_unary_rpc_method_handler(
+                    servicer.ListShovels,
+                    request_deserializer=admin__pb2.ListShovelsRequest.FromString,
+                    response_serializer=admin__pb2.ListShovelsReply.SerializeToString,
+            ),
+            'LocalShovels': grpc.unary_unary_rpc_method_handler(
+                    servicer.LocalShovels,
+                    request_deserializer=admin__pb2.ListShovelsRequest.FromString,
+                    response_serializer=admin__pb2.ListShovelsReply.SerializeToString,
             ),
             'PutUser': grpc.unary_unary_rpc_method_handler(
                     servicer.PutUser,
@@ -1972,6 +2057,141 @@ class Admin:
             '/fedq.admin.v1.Admin/ListPolicies',
             admin__pb2.ListPoliciesRequest.SerializeToString,
             admin__pb2.ListPoliciesReply.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def PutParameter(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/fedq.admin.v1.Admin/PutParameter',
+            admin__pb2.PutParameterRequest.SerializeToString,
+            admin__pb2.PutParameterReply.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def DropParameter(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/fedq.admin.v1.Admin/DropParameter',
+            admin__pb2.DropParameterRequest.SerializeToString,
+            admin__pb2.DropParameterReply.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ListParameters(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/fedq.admin.v1.Admin/ListParameters',
+            admin__pb2.ListParametersRequest.SerializeToString,
+            admin__pb2.ListParametersReply.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ListShovels(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/fedq.admin.v1.Admin/ListShovels',
+            admin__pb2.ListShovelsRequest.SerializeToString,
+            admin__pb2.ListShovelsReply.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def LocalShovels(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/fedq.admin.v1.Admin/LocalShovels',
+            admin__pb2.ListShovelsRequest.SerializeToString,
+            admin__pb2.ListShovelsReply.FromString,
             options,
             channel_credentials,
             insecure,

@@ -11,7 +11,7 @@ from typing import assert_never
 from fedq.core import limits
 from fedq.core.errors import NOT_FOUND, PRECONDITION_FAILED, RESOURCE_ERROR, Refused
 from fedq.core.ids import QueueKey
-from fedq.wiring.cluster_map import policies, topic_permissions, tracing
+from fedq.wiring.cluster_map import parameters, policies, topic_permissions, tracing
 from fedq.wiring.cluster_map.bindings import remove_exchange, remove_queue
 from fedq.wiring.cluster_map.operations_access import (
     AccessOperation,
@@ -27,6 +27,7 @@ from fedq.wiring.cluster_map.operations_access import (
     SetUserLimits,
     SetVhostLimits,
 )
+from fedq.wiring.cluster_map.operations_parameters import DropParameter, PutParameter
 from fedq.wiring.cluster_map.operations_policies import DropPolicy, PutPolicy
 from fedq.wiring.cluster_map.operations_topics import (
     ClearTopicPermissions,
@@ -83,6 +84,8 @@ def apply(state: MapState, operation: AccessOperation) -> Ok | Refused:
             return policies.apply(state, operation)
         case SetTopicPermissions() | ClearTopicPermissions():
             return _change_topic_permissions(state, operation)
+        case PutParameter() | DropParameter():
+            return parameters.apply(state, operation)
         case _:
             assert_never(operation)
 
@@ -122,6 +125,7 @@ def _delete_vhost(state: MapState, vhost: str) -> Ok | Refused:
     tracing.on_vhost_deleted(state, vhost)
     policies.on_vhost_deleted(state, vhost)
     topic_permissions.on_vhost_deleted(state, vhost)
+    parameters.on_vhost_deleted(state, vhost)
     del state.vhosts[vhost]
     state.changes.append(VhostRemoved(vhost))
     return Ok(1)

@@ -3,8 +3,8 @@
 Input: a map's state. Output: nothing, or an AssertionError. Invariants: a primary is in its in-sync
 set, and that within the copies; every fragment belongs to its queue and every queue has one; no
 binding dangles; a name is a queue's or claimed, never both; up members of the era are what keeps it
-alive; exchanges, queues, policies and grants are in virtual hosts that exist, and grants are
-users'. The voters and the roster are bounded.
+alive; exchanges, queues, policies, parameters and grants are in virtual hosts that exist, and
+grants are users'. The voters and the roster are bounded.
 """
 
 from fedq.core.limits import NODES_MAX, VOTERS_MAX
@@ -48,6 +48,7 @@ def check(state: MapState) -> None:
     assert all(node in state.members for node in state.drained), "a drained node, but no member"
     vhosts = [key.vhost for key in state.exchanges]
     vhosts += [key.vhost for key in (*state.policies, *state.operator_policies)]
+    vhosts += [key.vhost for key in state.parameters if key.component]
     vhosts += [trace.stream_vhost for trace in state.traces.values()]
     assert all(vhost in state.vhosts for vhost in vhosts), "something of no virtual host"
     assert all(vhost in state.vhosts for vhost in state.vhost_limits), "limits of no vhost"

@@ -11,6 +11,7 @@ from typing import Final, TypeAlias
 
 from fedq.core import limits
 from fedq.wiring.cluster_map.operation_fields import Check, bounded, flag, name, text
+from fedq.wiring.cluster_map.operations_parameters import PARAMETER_FORMS, ParameterOperation
 from fedq.wiring.cluster_map.operations_policies import POLICY_FORMS, PolicyOperation
 from fedq.wiring.cluster_map.operations_topics import TOPIC_FORMS, TopicOperation
 from fedq.wiring.cluster_map.passwords import is_record
@@ -129,6 +130,7 @@ AccessOperation: TypeAlias = (
     | FirstUsers
     | PolicyOperation
     | TopicOperation
+    | ParameterOperation
 )
 
 
@@ -195,4 +197,5 @@ ACCESS_FORMS: Final[dict[str, tuple[Callable[..., AccessOperation], dict[str, Ch
     "first_users": (FirstUsers, {"users": _users}),
     **POLICY_FORMS,
     **TOPIC_FORMS,
+    **PARAMETER_FORMS,
 }

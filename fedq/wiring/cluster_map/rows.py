@@ -15,6 +15,7 @@ from typing import Any, Final, NamedTuple, TypeAlias
 
 from fedq.core.errors import Refused
 from fedq.core.ids import QueueKey
+from fedq.wiring.cluster_map.operations_parameters import ParameterKey
 from fedq.wiring.cluster_map.operations_policies import Policy
 from fedq.wiring.cluster_map.operations_topics import TopicGrant, TopicKey
 from fedq.wiring.cluster_map.operations_tracing import Trace
@@ -185,6 +186,7 @@ def _fragment(number: Any, vhost: str, name: str, *others: Any) -> FragmentInfo:
 _NAME: Final = _value(_TEXT)
 _FRAGMENT_KEY: Final = _value(_NUMBER)
 _QUEUE_KEY: Final = _tuple(QueueKey, {"vhost": _TEXT, "name": _TEXT})
+_PARAMETER_KEY: Final = _tuple(ParameterKey, {"vhost": _TEXT, "component": _TEXT, "name": _TEXT})
 _GRANT_KEY: Final = _tuple(GrantKey, {"user": _TEXT, "vhost": _TEXT})
 _TOPIC_KEY: Final = _tuple(TopicKey, {"user": _TEXT, "vhost": _TEXT, "exchange": _TEXT})
 #: Where the key says all, or the record does.
@@ -321,6 +323,7 @@ _FORMS: Final = {
     "refusing": _Form(_NAME, _NOTHING),
     "shapes": _Form(_QUEUE_KEY, _value(_NUMBER)),
     "topic_permissions": _Form(_TOPIC_KEY, _TOPIC_GRANT),
+    "parameters": _Form(_PARAMETER_KEY, _value(_TEXT)),
     REQUESTS: _Form(_NAME, _value(_RESULTS)),
 }
 #: Those of the state, in the order in which they are written.
@@ -328,7 +331,7 @@ TABLES: Final = tuple(name for name in _FORMS if name != REQUESTS)
 #: What is not written as long as nothing is in it.
 LEFT_OUT_EMPTY: Final = (
     "cluster_name", "traces", "firehose", "drained", "moves", "voters", "roster", "forgotten",
-    "policies", "operator_policies", "refusing", "shapes", "topic_permissions",
+    "policies", "operator_policies", "refusing", "shapes", "topic_permissions", "parameters",
 )  # fmt: skip
 #: What maps of earlier releases do not say; without users, the map gets its first ones.
 LATER: Final[dict[str, object]] = {
@@ -353,6 +356,7 @@ LATER: Final[dict[str, object]] = {
     "refusing": (),
     "shapes": (),
     "topic_permissions": (),
+    "parameters": (),
 }
 
 

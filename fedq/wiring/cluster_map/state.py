@@ -15,6 +15,7 @@ from fedq.core.ids import FragmentId, Incarnation, MapVersion, NodeId, QueueKey
 from fedq.core.versions import HOSTS, TRACING
 from fedq.wiring.cluster_map.operations_copies import ShapeChanged
 from fedq.wiring.cluster_map.operations_moves import DrainChanged, MoveChanged
+from fedq.wiring.cluster_map.operations_parameters import ParameterChanged, ParameterKey
 from fedq.wiring.cluster_map.operations_policies import Policy, PolicyChanged, RefusingNoted
 from fedq.wiring.cluster_map.operations_topics import (
     TopicGrant,
@@ -189,6 +190,7 @@ Change = (
     | FragmentAdded | FragmentChanged | FragmentRemoved | ExchangeAdded | ExchangeRemoved
     | BindingAdded | BindingRemoved | ClaimTaken | ClaimReleased | AccessChange | TracingChanged
     | DrainChanged | MoveChanged | PolicyChanged | RefusingNoted | ShapeChanged
+    | ParameterChanged
 )  # fmt: skip
 
 
@@ -204,8 +206,8 @@ TABLES: Final = (
     "bindings", "bindings_of_destination", "bindings_of_source", "changes", "claims",
     "cluster_name", "cluster_version", "digest", "drained", "era", "era_number", "exchanges",
     "firehose", "forgotten", "fragments", "grants", "members", "moves", "next_fragment",
-    "objects_max", "operator_policies", "policies", "queues", "refusing", "roster", "seeded",
-    "shapes", "speaks", "topic_permissions", "traces", "user_limits", "users",
+    "objects_max", "operator_policies", "parameters", "policies", "queues", "refusing", "roster",
+    "seeded", "shapes", "speaks", "topic_permissions", "traces", "user_limits", "users",
     "version", "vhost_limits", "vhosts", "voters",
 )  # fmt: skip
 
@@ -268,6 +270,8 @@ class MapState:
         self.policies: dict[QueueKey, Policy] = {}
         self.operator_policies: dict[QueueKey, Policy] = {}
         self.refusing: dict[str, None] = {}
+        #: Values of runtime parameters, as JSON.
+        self.parameters: dict[ParameterKey, str] = {}
         #: How many queues, and names of exclusive ones, each virtual host has.
         self.queues_of_vhost: dict[str, int] = {}
         #: How many copies of fragments each node has, as of the last operation.

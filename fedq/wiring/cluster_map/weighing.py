@@ -42,6 +42,7 @@ from fedq.wiring.cluster_map.operations_moves import (
     MoveChanged,
     MoveFragment,
 )
+from fedq.wiring.cluster_map.operations_parameters import ParameterChanged, PutParameter
 from fedq.wiring.cluster_map.operations_policies import PolicyChanged, PutPolicy, RefusingNoted
 from fedq.wiring.cluster_map.operations_topics import (
     SetTopicPermissions,
@@ -105,6 +106,7 @@ _OPERATORS: Final = (
     | StartTrace
     | SetFirehose
     | PutPolicy
+    | PutParameter
     | DrainNode
     | MoveFragment
     | ShapeQueue
@@ -139,7 +141,7 @@ class Weights:
             "members", "exchanges", "queues", "bindings", "fragments", "claims", "users", "grants",
             "vhost_limits", "user_limits", "traces", "firehose", "drained", "moves", "roster",
             "forgotten", "policies", "operator_policies", "refusing", "shapes",
-            "topic_permissions",
+            "topic_permissions", "parameters",
         ):  # fmt: skip
             for key in getattr(state, table):
                 self._weigh(state, table, key)
@@ -170,6 +172,7 @@ class Weights:
                 case (
                     LimitsChanged() | TracingChanged() | RosterChanged() | PolicyChanged()
                     | RefusingNoted() | ShapeChanged() | TopicPermissionsChanged()
+                    | ParameterChanged()
                 ):  # fmt: skip
                     self._weigh(state, change.table, change[1])
                 case DrainChanged(node):

@@ -50,17 +50,17 @@ from fedq.node.views.overview_types import (
     Readiness,
     SubscriberOverview,
 )
+from fedq.node.views.shovel_view import ShovelState, ShovelView
 from fedq.node.views.storage_types import CopyOverview
 from fedq.shell.durations import Durations
-from fedq.wiring.cluster_map.map import ClusterMap
 from fedq.wiring.cluster_map.operations import Operation, encode_command
-from fedq.wiring.cluster_map.operations_policies import Policy
 from fedq.wiring.cluster_map.operations_topics import TopicGrant, TopicKey
 from fedq.wiring.cluster_map.operations_tracing import StartTrace, Trace
-from fedq.wiring.cluster_map.policy_book import NO_STANDING, PolicyBook, Standing
+from fedq.wiring.cluster_map.policy_book import NO_STANDING, Standing
 from fedq.wiring.cluster_map.state import Binding, Exchange, Grant, GrantKey
 from fedq.wiring.cluster_map.tracing import refuse_trace
 from tests.unit.admin.loop_thread import LoopThread as LoopThread
+from tests.unit.admin.set_in_map import SetInMap
 
 NAMES = ("n1", "n2", "n3")
 
@@ -304,11 +304,11 @@ def set_member(cluster: dict[str, HandFilled], name: str, **changes: Any) -> Non
         overview.cluster_overview = replace(view, members=members)
 
 
-class SharedMap:
+class SharedMap(SetInMap):
     """An `AccessOverview` of a map in which whatever is asked for takes effect at once."""
 
     def __init__(self) -> None:
-        self.map = ClusterMap()
+        super().__init__()
         self.answers = True
         self.too_new: Refused | None = None
         self._requests = itertools.count()
@@ -339,14 +339,6 @@ class SharedMap:
 
     def limits(self) -> Sequence[LimitsOverview]:
         return limits_of(self.map)
-
-    def policies(self, operator: bool) -> Sequence[tuple[QueueKey, Policy]]:
-        table = self.map.operator_policies if operator else self.map.policies
-        return sorted(table.items(), key=lambda item: item[0])
-
-    def policies_of_exchanges(self, keys: Sequence[QueueKey]) -> Sequence[str]:
-        book = PolicyBook(self.map)
-        return [book.of_exchange(key).policy for key in keys[:1]]
 
     def users(self) -> Sequence[str]:
         return sorted(self.map.users)
@@ -397,6 +389,8 @@ class Served:
         self.cluster = cluster
         self.shared = SharedMap()
         self.turns = Durations()
+        #: How shovels fare, by the member that runs them.
+        self.shovels: dict[str, dict[QueueKey, ShovelState]] = {}
         self.ports: dict[str, int] = {}
         #: Members without an admin port, and those that were asked to stop.
         self.without_admin: list[str] = []
@@ -413,6 +407,7 @@ class Served:
                 overview, lambda _, address: _channel(address), access, lambda *_: None,
                 overview.close, self.turns,
                 OwnProcess(partial(self._admin_address, name), partial(self._stop_process, name)),
+                ShovelView(self.shared.map), partial(self._shovels_of, name),
             )  # fmt: skip
             service.add_to(server)
             self.ports[name] = server.add_insecure_port("127.0.0.1:0")
@@ -420,6 +415,9 @@ class Served:
             await server.start()
         for name, port in self.ports.items():
             set_member(self.cluster, name, peer_address=f"127.0.0.1:{port}")
+
+    def _shovels_of(self, name: str) -> dict[QueueKey, ShovelState]:
+        return self.shovels.get(name, {})
 
     def _admin_address(self, name: str) -> str:
         return "" if name in self.without_admin else self.address(name)

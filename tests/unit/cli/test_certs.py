@@ -10,6 +10,7 @@ from fedq.admin.access_answers import AccessAnswers
 from fedq.admin.own_process import OwnProcess
 from fedq.admin.service import AdminService
 from fedq.core.ids import NodeId
+from fedq.node.views.shovel_view import ShovelView
 from fedq.shell.config.certificates import CertificateError, check_node_certificate
 from fedq.shell.config.values import CertificateFiles
 from fedq.shell.durations import Durations
@@ -99,6 +100,7 @@ def test_asking_a_node_that_demands_certificates(files: CertificateFiles, tmp_pa
         service = AdminService(
             overview, lambda _, address: open_channel(address, files), access, lambda *_: None,
             overview.close, Durations(), OwnProcess(lambda: "", lambda: None),
+            ShovelView(shared.map),
         )  # fmt: skip
         server = grpc.aio.server()
         service.add_to(server)

@@ -57,7 +57,8 @@ def test_a_real_export_is_taken_and_what_is_left_out_is_said() -> None:
         *[m.ExchangeDeclare] * 3, *[m.QueueDeclare] * 4, m.ExchangeBind, *[m.QueueBind] * 2,
     ]  # fmt: skip
     told = sorted(each.partition(":")[0].partition(" ")[0] for each in plan.differs)
-    assert told == ["global"]
+    assert told == []
+    assert [(each.vhost, each.component) for each in plan.parameters] == [("", "")]
     assert [(each.vhost, each.name, each.definition) for each in plan.policies] == [
         ("shop", "ttl", '{"message-ttl":1000}')
     ]

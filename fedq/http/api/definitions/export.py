@@ -15,7 +15,7 @@ from fedq import __version__
 from fedq.admin.rows import arguments_of, exchange_row
 from fedq.admin.topology import binding_message, exchange_message
 from fedq.core.ids import QueueKey
-from fedq.http.api import gathering, policies, shapes, topics
+from fedq.http.api import gathering, parameters, policies, shapes, topics
 from fedq.http.api.call import Call
 from fedq.http.api.definitions.plan import OPERATOR_POLICY, OWN_HASHES
 from fedq.http.api.reading import API_VERSION
@@ -36,6 +36,7 @@ async def export_all(call: Call) -> Answer:
     """All definitions of the cluster."""
     access = call.served.answers.access.overview
     limits = await call.node.look(access.limits)
+    of_components, of_nobody = await parameters.exported(call, None)
     of_vhosts = [
         {"vhost": each.name, "component": "vhost-limits", "name": "limits",
          "value": dict(each.limits)}
@@ -48,8 +49,8 @@ async def export_all(call: Call) -> Answer:
         "vhosts": [{"name": name} for name in await call.node.look(access.vhosts)],
         "permissions": await gathering.permissions(call),
         "topic_permissions": await topics.rows(call),
-        "parameters": [*of_vhosts, *await _operator_policies(call, None)],
-        "global_parameters": [{"name": "cluster_name", "value": "fedq"}],
+        "parameters": [*of_vhosts, *await _operator_policies(call, None), *of_components],
+        "global_parameters": [{"name": "cluster_name", "value": "fedq"}, *of_nobody],
         "policies": await policies.rows(call, None, False),
     }
     return Answer(parts=_written(call, None, head))
@@ -57,9 +58,10 @@ async def export_all(call: Call) -> Answer:
 
 async def export_vhost(call: Call) -> Answer:
     """The definitions of one virtual host, which may be imported into another one."""
+    of_components, _ = await parameters.exported(call, call.vhost)
     head = {
         **_LABELS,
-        "parameters": await _operator_policies(call, call.vhost),
+        "parameters": [*await _operator_policies(call, call.vhost), *of_components],
         "policies": await policies.rows(call, call.vhost, False),
     }
     return Answer(parts=_written(call, call.vhost, head))

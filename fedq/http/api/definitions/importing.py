@@ -74,7 +74,7 @@ async def _import(call: Call, vhost: str | None) -> Answer:
 async def _check_version(call: Call, plan: Plan) -> None:
     """Raises `HttpRefusal` 400 if the cluster does not know yet what the file asks for."""
     access = call.served.answers.access.overview
-    changes: list[Operation] = [*plan.policies[:1], *plan.topics[:1]]
+    changes: list[Operation] = [*plan.policies[:1], *plan.parameters[:1], *plan.topics[:1]]
     # One stands for all of its kind.
     changes += [_put_of(user) for user in plan.users if is_rabbit_hash(user.record or "")][:1]
     for wanted in changes:
@@ -121,6 +121,8 @@ async def _carry_out(call: Call, plan: Plan) -> None:
     # Before queues are declared, so that these begin with them.
     for policy in plan.policies:
         await call.change(partial(access.change, policy, CHANGE_S))
+    for parameter in plan.parameters:
+        await call.change(partial(access.change, parameter, CHANGE_S))
     # As whoever asks is now: the file may give that user another password.
     for vhost, requests in plan.topology().items():
         await _declare(call, vhost, requests)

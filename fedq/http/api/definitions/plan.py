@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
+from fedq.admin.parameter_rows import wanted_parameter
 from fedq.admin.policy_rows import wanted_of
 from fedq.admin.topic_answers import refuse_wanted
 from fedq.amqp import method_types as m
@@ -21,8 +22,10 @@ from fedq.core.ids import QueueKey
 from fedq.http.serving.exchange import Row
 from fedq.wiring.cluster_map.access import refuse_pattern
 from fedq.wiring.cluster_map.operations_access import USER_LIMITS, VHOST_LIMITS
+from fedq.wiring.cluster_map.operations_parameters import ParameterKey, PutParameter
 from fedq.wiring.cluster_map.operations_policies import PutPolicy
 from fedq.wiring.cluster_map.operations_topics import SetTopicPermissions
+from fedq.wiring.cluster_map.parameters import IDENTITIES
 from fedq.wiring.cluster_map.passwords import is_record, refuse_password
 from fedq.wiring.cluster_map.policy_definitions import is_known
 from fedq.wiring.cluster_map.queue_arguments import (
@@ -33,6 +36,7 @@ from fedq.wiring.cluster_map.queue_arguments import (
 )
 from fedq.wiring.cluster_map.queue_arguments import name_of as queue_of
 from fedq.wiring.cluster_map.rabbit_hashes import record_of
+from fedq.wiring.cluster_map.shovel_definitions import SHOVEL
 from fedq.wiring.cluster_map.state import PREDECLARED
 from fedq.wiring.routing.exchange_kinds import EXCHANGE_TYPES
 
@@ -54,7 +58,6 @@ _LABELS: Final = (
 _ROWS_AT_ONCE: Final = 20
 _WRONG_MAX: Final = 1_000
 _DIFFERS_MAX: Final = 1_000
-_IDENTITIES: Final = ("cluster_name", "internal_cluster_id")
 
 
 class Known(NamedTuple):
@@ -98,6 +101,7 @@ class Plan:
     topics: list[SetTopicPermissions] = field(default_factory=list)
     limits: dict[str, dict[str, int]] = field(default_factory=dict)
     policies: list[PutPolicy] = field(default_factory=list)
+    parameters: list[PutParameter] = field(default_factory=list)
     exchanges: dict[QueueKey, m.ExchangeDeclare] = field(default_factory=dict)
     queues: dict[QueueKey, m.QueueDeclare] = field(default_factory=dict)
     bindings: list[tuple[str, m.QueueBind | m.ExchangeBind]] = field(default_factory=list)
@@ -177,7 +181,7 @@ class _Planner:
         await self._each("queues", self._add_queue)
         await self._each("bindings", self._add_binding)
         await self._each("policies", self._add_policy)
-        await self._each("global_parameters", self._leave_global_parameter)
+        await self._each("global_parameters", self._add_global_parameter)
 
     # --- reading ----------------------------------------------------------------------------------
 
@@ -205,10 +209,6 @@ class _Planner:
             self.plan.differs.append(sentence)
 
     # --- what fedq has not ------------------------------------------------------------------------
-
-    def _leave_global_parameter(self, row: Row) -> None:
-        if row.get("name") not in _IDENTITIES:
-            self._differs(f"global parameter {_shown(row.get('name'))}: fedq has none")
 
     # --- where it goes ----------------------------------------------------------------------------
 
@@ -297,10 +297,24 @@ class _Planner:
             if not isinstance(value, dict):
                 raise _Wrong("its value is no table")
             self._plan_policy(self._place(row), _name(row, "name"), True, value)
+        elif component == SHOVEL:
+            key = ParameterKey(self._place(row), SHOVEL, _name(row, "name"))
+            self._plan_parameter(key, row.get("value"))
         else:
             self._differs(
                 f"parameter {_shown(name)} of {_shown(component)}: fedq has no such thing"
             )
+
+    def _add_global_parameter(self, row: Row) -> None:
+        name = _name(row, "name")
+        if name not in IDENTITIES:
+            self._plan_parameter(ParameterKey("", "", name), row.get("value"))
+
+    def _plan_parameter(self, key: ParameterKey, value: Any) -> None:
+        wanted = wanted_parameter(key, value)
+        if isinstance(wanted, str):
+            raise _Wrong(wanted)
+        self.plan.parameters.append(wanted)
 
     def _add_policy(self, row: Row) -> None:
         self._plan_policy(self._place(row), _name(row, "name"), False, row)

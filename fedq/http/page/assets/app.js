@@ -7,6 +7,7 @@ import { queue, queues } from "/page/queues.js";
 import { exchange, exchanges } from "/page/exchanges.js";
 import { channels, connections, consumers } from "/page/clients.js";
 import { users, vhosts } from "/page/access.js";
+import { policies, shovels } from "/page/policies.js";
 import { nodes } from "/page/nodes.js";
 
 const EVERY_MS = 5000;
@@ -14,6 +15,7 @@ const VIEWS = [
   ["overview", "Overview", overview], ["queues", "Queues", queues, queue],
   ["exchanges", "Exchanges", exchanges, exchange], ["connections", "Connections", connections],
   ["channels", "Channels", channels], ["consumers", "Consumers", consumers],
+  ["policies", "Policies", policies], ["shovels", "Shovels", shovels],
   ["users", "Users", users], ["vhosts", "Virtual hosts", vhosts], ["nodes", "Nodes", nodes],
 ];
 

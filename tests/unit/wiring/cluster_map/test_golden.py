@@ -60,6 +60,11 @@ from fedq.wiring.cluster_map.operations_members import (
     Speaks,
 )
 from fedq.wiring.cluster_map.operations_moves import DrainNode, MoveFragment, UndrainNode
+from fedq.wiring.cluster_map.operations_parameters import (
+    DropParameter,
+    ParameterKey,
+    PutParameter,
+)
 from fedq.wiring.cluster_map.operations_policies import DropPolicy, Policy, PutPolicy
 from fedq.wiring.cluster_map.operations_topics import (
     ClearTopicPermissions,
@@ -250,6 +255,14 @@ OPERATIONS_HASHES: Final[list[Operation]] = [
     SetPassword("guest", f"rabbit-md5$00ff0a24${'5a' * 16}"),
 ]
 
+#: And with version 15: parameters.
+OPERATIONS_PARAMETERS: Final[list[Operation]] = [
+    PutParameter("/", "shovel", 'the "new" one', '{"a":[1,null],"src-uri":"amqp://u:p@h"}'),
+    PutParameter("", "", "ü", '"any"'),
+    DropParameter(INVOICES.vhost, "shovel", "ü"),
+    DropParameter("", "", "ü"),
+]
+
 
 #: And with version 15: fragments that are retired.
 OPERATIONS_RETIRING: Final[list[Operation]] = [RetireIdle(THREE, Epoch(4), MapVersion(2**40))]
@@ -332,6 +345,15 @@ def test_the_golden_snapshot_with_topics_still_reads_and_is_still_written_alike(
     assert encode(state, remembered) == golden
 
 
+def test_the_golden_snapshot_with_parameters_still_reads_and_is_still_written_alike() -> None:
+    golden = (GOLDEN / "map-v15-parameters.snapshot").read_bytes()
+    state, remembered = all_there_is()
+    add_parameters(state)
+    read, _ = decode(golden, limits.MAP_OBJECTS_MAX)
+    assert tables(read) == tables(state)
+    assert encode(state, remembered) == golden
+
+
 def add_topics(state: MapState) -> None:
     state.cluster_version = 15
     state.topic_permissions = {
@@ -339,6 +361,14 @@ def add_topics(state: MapState) -> None:
         TopicKey("guest", "/", ""): TopicGrant("", ".*"),
     }
     state.users["guest"] = User(f"rabbit-md5$00ff0a24${'5a' * 16}", ())
+
+
+def add_parameters(state: MapState) -> None:
+    state.cluster_version = 15
+    state.parameters = {
+        ParameterKey("", "", "ü"): "[1,null]",
+        ParameterKey(INVOICES.vhost, "shovel", 'the "new"'): '{"src-uri":"amqp://u:p@h"}',
+    }
 
 
 def add_policies(state: MapState) -> None:
@@ -432,6 +462,13 @@ def test_what_came_with_rabbitmqs_hashes_still_reads_and_is_still_written_alike(
     assert command.operations == tuple(OPERATIONS_HASHES)
 
 
+def test_what_came_with_parameters_still_reads_and_is_still_written_alike() -> None:
+    golden = lines("map-v15-parameters.operations")
+    assert [encode_operation(operation) for operation in OPERATIONS_PARAMETERS] == golden
+    command = decode_command(command_of("a request", golden))
+    assert command.operations == tuple(OPERATIONS_PARAMETERS)
+
+
 def test_what_came_with_replaced_voters_still_reads_and_is_still_written_alike() -> None:
     golden = lines("map-v15-voters.operations")
     assert [encode_operation(operation) for operation in OPERATIONS_VOTERS] == golden
@@ -473,11 +510,10 @@ def test_a_command_in_order_still_reads_and_is_still_written_alike() -> None:
 
 
 def test_the_golden_operations_are_of_every_kind() -> None:
-    later = (
-        *OPERATIONS_V11, *OPERATIONS_V12, *OPERATIONS_MOVES, *OPERATIONS_V13, *OPERATIONS_SHAPES
-    )  # fmt: skip
-    written = [*OPERATIONS, *later, *OPERATIONS_VOTERS, *OPERATIONS_POLICIES, *OPERATIONS_RETIRING]
-    written += OPERATIONS_TOPICS
+    later = (*OPERATIONS_V11, *OPERATIONS_V12, *OPERATIONS_MOVES, *OPERATIONS_V13)
+    later += (*OPERATIONS_VOTERS, *OPERATIONS_POLICIES, *OPERATIONS_PARAMETERS)
+    later += (*OPERATIONS_SHAPES, *OPERATIONS_TOPICS)
+    written = [*OPERATIONS, *later, *OPERATIONS_RETIRING]
     assert {type(operation) for operation in written} == {*get_args(Operation)}
 
 

@@ -1,0 +1,65 @@
+"""What `fedq migrate` would do: which queues are moved, and which definitions are imported first.
+
+Input: definitions in RabbitMQ's form. Output: a plan, with a sentence for whatever is left where it
+is, and why. It asks nobody.
+"""
+
+from typing import Any, Final, NamedTuple
+
+from fedq.core.ids import QueueKey
+
+#: What is imported; users and what they may is another subject, and shovels would run twice.
+_IMPORTED: Final = ("vhosts", "policies", "exchanges", "queues", "bindings")
+_PARAMETERS: Final = ("vhost-limits", "operator_policy")
+
+
+class MigrationPlan(NamedTuple):
+    """What is to be moved, in order, and what is not."""
+
+    queues: tuple[QueueKey, ...]
+    left: tuple[str, ...]
+    #: What is imported, in RabbitMQ's form.
+    definitions: dict[str, Any]
+
+
+def plan_of(said: Any, vhost: str | None) -> MigrationPlan:
+    """The plan for a file of definitions; `vhost`: of that virtual host alone.
+
+    Raises ValueError for what are no definitions of all virtual hosts.
+    """
+    if not isinstance(said, dict) or not isinstance(said.get("queues"), list):
+        raise ValueError("these are no definitions as RabbitMQ exports them")
+    kept = {name: _rows(said, name, vhost) for name in _IMPORTED}
+    kept["parameters"] = [
+        row for row in _rows(said, "parameters", vhost) if row.get("component") in _PARAMETERS
+    ]
+    queues: list[QueueKey] = []
+    left: list[str] = []
+    for row in kept["queues"]:
+        if not isinstance(row.get("vhost"), str):
+            raise ValueError("a queue has no vhost: export the definitions of all virtual hosts")
+        key = QueueKey(row["vhost"], str(row.get("name")))
+        why = _why_not(row)
+        if why:
+            left.append(f"queue {key.name!r} in vhost {key.vhost!r} is not moved: {why}")
+        else:
+            queues.append(key)
+    return MigrationPlan(tuple(sorted(queues)), tuple(left), kept)
+
+
+def _rows(said: dict[str, Any], name: str, vhost: str | None) -> list[dict[str, Any]]:
+    rows = said.get(name, [])
+    if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
+        raise ValueError(f"{name} is no list of tables")
+    whose = "name" if name == "vhosts" else "vhost"
+    return [row for row in rows if vhost in (None, row.get(whose))]
+
+
+def _why_not(row: dict[str, Any]) -> str:
+    arguments = row.get("arguments")
+    kind = arguments.get("x-queue-type") if isinstance(arguments, dict) else None
+    if kind == "stream":
+        return "it is a stream, which is read and not emptied"
+    if row.get("auto_delete"):
+        return "it is deleted when its last consumer leaves, and a shovel is one"
+    return ""

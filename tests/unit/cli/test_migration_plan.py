@@ -1,0 +1,78 @@
+"""What `fedq migrate` would do with a file of definitions, and what it refuses."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fedq.cli.cluster.migration_plan import plan_of
+from tests.contract.http.definitions import ALL
+from tests.unit.cli.command import fedq
+
+SAID: dict[str, Any] = {
+    "vhosts": [{"name": "/"}, {"name": "shop"}],
+    "users": [{"name": "guest", "password_hash": "x"}],
+    "permissions": [{"user": "guest", "vhost": "/"}],
+    "parameters": [
+        {"component": "shovel", "vhost": "/", "name": "s", "value": {}},
+        {"component": "vhost-limits", "vhost": "/", "name": "limits", "value": {}},
+    ],
+    "queues": [
+        {"vhost": "shop", "name": "b", "durable": True, "auto_delete": False, "arguments": {}},
+        {"vhost": "/", "name": "gone", "durable": True, "auto_delete": True, "arguments": {}},
+        {"vhost": "/", "name": "log", "arguments": {"x-queue-type": "stream"}},
+        {"vhost": "/", "name": "a", "arguments": {"x-queue-type": "quorum"}},
+    ],
+    "exchanges": [], "bindings": [], "policies": [],
+}  # fmt: skip
+
+
+def test_queues_are_moved_and_the_rest_is_said() -> None:
+    plan = plan_of(SAID, None)
+    assert plan.queues == (("/", "a"), ("shop", "b"))
+    assert [each.partition(" in ")[0] for each in plan.left] == ["queue 'gone'", "queue 'log'"]
+    assert "users" not in plan.definitions
+    assert [row["component"] for row in plan.definitions["parameters"]] == ["vhost-limits"]
+    one = plan_of(SAID, "shop")
+    assert one.queues == (("shop", "b"),)
+    assert one.definitions["vhosts"] == [{"name": "shop"}]
+
+
+def test_rabbitmqs_own_export_has_a_plan() -> None:
+    assert plan_of(json.loads(ALL.read_text("utf-8")), None).queues
+
+
+@pytest.mark.parametrize("said", [[], {}, {"queues": {}}, {"queues": [1]}, {"queues": [{}]}])
+def test_what_are_no_definitions_is_refused(said: Any) -> None:
+    with pytest.raises(ValueError, match=r"."):
+        plan_of(said, None)
+
+
+def test_a_dry_run_does_nothing_and_says_what_would_be_done(tmp_path: Path) -> None:
+    file = tmp_path / "definitions.json"
+    file.write_text(json.dumps(SAID), "utf-8")
+    command = ("migrate", "--from", "amqp://u:s3cret@example.com", "--definitions", str(file))
+    done = fedq(*command, "--dry-run")
+    assert done.exit_code == 0
+    assert "queue 'a' in vhost '/' would be moved" in done.out
+    assert "queue 'log' in vhost '/' is not moved: it is a stream" in done.out
+    assert "s3cret" not in done.out
+    found = fedq(*command, "--dry-run", "--json").value
+    assert [each["name"] for each in found["queues"]] == ["a", "b"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ((), "--from: a URI begins with amqp://"),
+        (("--from", "amqp://u:s3cret@/"), "is of this cluster"),
+        (("--from", "amqp://u:s3cret@h"), "--definitions FILE or --management URL"),
+        (("--from", "amqp://u:s3cret@h", "--definitions", "/none"), "cannot read /none"),
+    ],
+)
+def test_what_is_wrong_with_the_command_is_said(arguments: tuple[str, ...], words: str) -> None:
+    done = fedq("migrate", *arguments)
+    assert done.exit_code == 2
+    assert words in done.err
+    assert "s3cret" not in done.err

@@ -1,0 +1,215 @@
+"""A shovel between two brokers that do what no broker does on request."""
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from fedq.amqp import method_types as m
+from fedq.core.ids import NodeId, QueueKey
+from fedq.shovel.peer import Local
+from fedq.shovel.running import BLOCKED, FINISHED, RUNNING, TERMINATED, WAITING, RunningShovel
+from fedq.wiring.cluster_map.shovel_definitions import refuse_shovel, shovel_of
+from tests.integration.waiting import patient
+from tests.unit.shovel.brokers import FakeBroker, listening
+
+NOWHERE = Local("", 0, False)
+
+
+def running(source: FakeBroker, dest: FakeBroker, **said: Any) -> RunningShovel:
+    value: dict[str, Any] = {
+        "src-uri": f"amqp://me:s3cret@127.0.0.1:{source.port}", "src-queue": "from",
+        "dest-uri": f"amqp://you:s3cret@127.0.0.1:{dest.port}", "dest-queue": "to",
+        "reconnect-delay": 0, **{key.replace("_", "-"): each for key, each in said.items()},
+    }  # fmt: skip
+    value = {key: each for key, each in value.items() if each is not None}
+    assert refuse_shovel(value) is None
+    return RunningShovel(QueueKey("/", "s"), shovel_of(value), NodeId("n"), NOWHERE)
+
+
+async def until(condition: Callable[[], object]) -> None:
+    async with asyncio.timeout(patient(10)):
+        while not condition():  # noqa: ASYNC110 (there is no one event for all of it)
+            await asyncio.sleep(0)
+
+
+def test_exactly_what_was_confirmed_is_acknowledged() -> None:
+    async def script() -> None:
+        source, dest = FakeBroker(6), FakeBroker()
+        dest.says = ["ack", "silence", "ack", "nack", "ack", "silence"]
+        async with listening(source, dest):
+            shovel = running(source, dest)
+            await until(lambda: len(dest.published) == 6 and shovel.moved.messages == 3)
+            await until(lambda: source.acknowledged(6) == {1, 3, 5})
+            assert [each for each in source.told if isinstance(each, m.BasicNack)] == [
+                m.BasicNack(4, False, True)
+            ]
+            assert (shovel.state, shovel.moved.unsettled) == (RUNNING, 2)
+            # The rest is confirmed together.
+            dest.say(m.BasicAck(6, multiple=True))
+            await until(lambda: source.acknowledged(6) == {1, 2, 3, 4, 5, 6})
+            await shovel.stop()
+
+    asyncio.run(script())
+
+
+def test_what_the_destination_has_no_queue_for_is_not_acknowledged() -> None:
+    async def script() -> None:
+        source, dest = FakeBroker(3), FakeBroker()
+        dest.says = ["ack", "return", "ack"]
+        async with listening(source, dest):
+            shovel = running(source, dest)
+            await until(lambda: shovel.state == TERMINATED)
+            assert shovel.error == "the destination's queue is gone"
+            assert source.acknowledged(3) <= {1}
+            await shovel.stop()
+
+    asyncio.run(script())
+
+
+def test_messages_are_what_they_were_but_for_what_would_be_done_again() -> None:
+    async def script() -> None:
+        source, dest = FakeBroker(1), FakeBroker()
+        source.redelivers = True
+        async with listening(source, dest):
+            shovel = running(source, dest, dest_add_forward_headers=True)
+            await until(lambda: dest.published)
+            ((exchange, key, properties, body),) = dest.published
+            assert (exchange, key, body) == ("", "to", b"1")
+            assert "user_id" not in properties
+            headers = properties["headers"]
+            assert (headers["x-fedq-cc"], headers["x-fedq-redelivered"]) == (["x"], True)
+            assert "CC" not in headers
+            (hop,) = headers["x-shovelled"]
+            assert (hop["shovelled-by"], hop["shovel-name"]) == ("n", "s")
+            assert "s3cret" not in str(headers)
+            await shovel.stop()
+
+    asyncio.run(script())
+
+
+@pytest.mark.parametrize(
+    ("said", "place"),
+    [
+        ({"dest_queue": None}, ("source", "key")),
+        ({"dest_queue": None, "dest_exchange": "e"}, ("e", "key")),
+        ({"dest_queue": None, "dest_exchange": "e", "dest_exchange_key": "k"}, ("e", "k")),
+        ({"src_queue": None, "src_exchange": "x", "src_exchange_key": "#"}, ("", "to")),
+    ],
+)
+def test_where_it_goes(said: dict[str, Any], place: tuple[str, str]) -> None:
+    async def script() -> None:
+        source, dest = FakeBroker(1), FakeBroker()
+        async with listening(source, dest):
+            shovel = running(source, dest, **said)
+            await until(lambda: dest.published)
+            assert dest.published[0][:2] == place
+            await shovel.stop()
+
+    asyncio.run(script())
+
+
+@pytest.mark.parametrize("after", ["queue-length", 3])
+@pytest.mark.parametrize("mode", ["on-confirm", "on-publish"])
+def test_a_shovel_that_has_moved_all_it_was_to_move_is_done(after: Any, mode: str) -> None:
+    async def script() -> None:
+        source, dest = FakeBroker(5), FakeBroker()
+        async with listening(source, dest):
+            shovel = running(source, dest, src_delete_after=after, ack_mode=mode)
+            await until(lambda: shovel.state == FINISHED)
+            count = 5 if after == "queue-length" else 3
+            assert (len(dest.published), shovel.moved.messages) == (count, count)
+            assert source.acknowledged(5) == set(range(1, count + 1))
+            await shovel.stop()
+
+    asyncio.run(script())
+
+
+def test_a_refused_message_is_moved_again_before_it_is_done() -> None:
+    async def script() -> None:
+        source, dest = FakeBroker(2), FakeBroker()
+        dest.says = ["nack", "ack", "ack"]
+        async with listening(source, dest):
+            shovel = running(source, dest, src_delete_after=2)
+            await until(lambda: m.BasicNack(1, False, True) in source.told)
+            source.redelivers = True
+            source.deliver(3, {})
+            await until(lambda: shovel.state == FINISHED)
+            assert [each[3] for each in dest.published] == [b"1", b"2", b"3"]
+            await shovel.stop()
+
+    asyncio.run(script())
+
+
+def test_nothing_is_read_for_a_destination_that_takes_nothing() -> None:
+    async def script() -> None:
+        source, dest = FakeBroker(0), FakeBroker()
+        async with listening(source, dest):
+            shovel = running(source, dest)
+            await until(lambda: any(isinstance(each, m.BasicConsume) for each in source.told))
+            dest.say(m.ConnectionBlocked("memory"))
+            await until(lambda: shovel.shown_state == BLOCKED)
+            source.deliver(1, {})
+            source.deliver(2, {})
+            await until(lambda: dest.published)
+            assert len(dest.published) == 1
+            dest.say(m.ConnectionUnblocked())
+            await until(lambda: len(dest.published) == 2)
+            assert shovel.shown_state == RUNNING
+            await shovel.stop()
+
+    asyncio.run(script())
+
+
+def test_errors_are_told_without_passwords_and_without_what_strangers_say() -> None:
+    async def script() -> None:
+        source, dest = FakeBroker(), FakeBroker()
+        dest.refuses = "ACCESS_REFUSED - not you:s3cret\x1b[31m"
+        async with listening(source, dest):
+            shovel = running(source, dest)
+            await until(lambda: shovel.state == TERMINATED)
+            assert shovel.error == (
+                "the destination refused: 403 ACCESS_REFUSED - not you:***?[31m"
+            )
+            await shovel.stop()
+            dest.garbage = b"SSH-2.0-internal secret words\r\n"
+            shovel = running(source, dest)
+            await until(lambda: shovel.state == TERMINATED)
+            assert shovel.error in (
+                "the destination sent what is no AMQP",
+                "the destination ended the connection",
+            )
+            await shovel.stop()
+
+    asyncio.run(script())
+
+
+def test_a_name_that_leads_to_this_machine_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def script() -> None:
+        loop = asyncio.get_running_loop()
+
+        async def found(*_: Any, **__: Any) -> list[Any]:
+            return [(0, 0, 0, "", ("169.254.169.254", 80))]
+
+        monkeypatch.setattr(loop, "getaddrinfo", found)
+        source, dest = FakeBroker(), FakeBroker()
+        async with listening(source, dest):
+            shovel = running(source, dest, dest_uri="amqp://example.com", reconnect_delay=60)
+            await until(lambda: shovel.state == WAITING)
+            assert "example.com leads to 169.254.169.254" in shovel.error
+            await shovel.stop()
+
+    asyncio.run(script())
+
+
+def test_a_local_end_needs_a_listener_with_passwords() -> None:
+    async def script() -> None:
+        source, dest = FakeBroker(), FakeBroker()
+        async with listening(source, dest):
+            shovel = running(source, dest, src_uri="amqp://me:s3cret@/")
+            await until(lambda: shovel.state == TERMINATED)
+            assert "no listener of this node takes passwords" in shovel.error
+            await shovel.stop()
+
+    asyncio.run(script())
