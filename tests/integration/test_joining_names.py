@@ -103,7 +103,7 @@ def test_over_tls_a_certificate_names_the_host_and_not_its_addresses(
     async def scene(made: Site) -> None:
         monkeypatch.setattr(socket, "getaddrinfo", resolving(NAME, NOBODY, LOOPBACK))
         await made.start(made.config("a", certificates=certificates("a")))
-        by_name = [f"{NAME}:{made.ports['a']}"]
+        by_name: list[Value] = [f"{NAME}:{made.ports['a']}"]
         two = await made.start(made.config("b", join=by_name, certificates=certificates("b")))
         assert two.node.state.map.roster.keys() == {"a", "b"}
 

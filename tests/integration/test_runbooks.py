@@ -14,10 +14,10 @@ from tests.integration.stock import PERSISTENT
 from tests.integration.test_planned_moves import PATIENT
 from tests.integration.waiting import until
 
-pytestmark = [pytest.mark.slow, pytest.mark.patience(300)]
+pytestmark = [pytest.mark.slow, pytest.mark.patience(900)]
 
 BOOKS = Path(__file__).parents[2] / "deploy" / "runbooks"
-WITHIN_S = 120.0
+WITHIN_S = 240.0
 MESSAGES = 20
 
 
@@ -37,27 +37,26 @@ def run_book(
     place = cluster.nodes[asked].admin
     mark = cluster.nodes[asked].directory / "start now"
     start = () if starts is None else ("touch", str(mark))
-    process = subprocess.Popen(
+    with subprocess.Popen(
         [str(BOOKS / name), *arguments, *start],
         env={
             **environment(), "FEDQ": f"{sys.executable} -m fedq", "PATIENCE": "100",
             "FEDQ_NODE": f"{place.host}:{place.port}",
         },
         cwd=BOOKS.parents[1], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
-    )  # fmt: skip
-    try:
-        if starts is not None:
-            until("it is to be started", lambda: process.poll() or mark.exists(), WITHIN_S)
-            assert process.poll() is None, process.communicate()[0]
-            if starts.process is not None:
-                assert starts.process.wait(WITHIN_S) == 0
-                starts.process = None
-            starts.start()
-            mark.unlink()
-        said, _ = process.communicate(timeout=WITHIN_S)
-    finally:
-        process.kill()
-        process.wait()
+    ) as process:  # fmt: skip
+        try:
+            if starts is not None:
+                until("it is to be started", lambda: process.poll() or mark.exists(), WITHIN_S)
+                assert process.poll() is None, process.communicate()[0]
+                if starts.process is not None:
+                    assert starts.process.wait(WITHIN_S) == 0
+                    starts.process = None
+                starts.start()
+                mark.unlink()
+            said, _ = process.communicate(timeout=WITHIN_S)
+        finally:
+            process.kill()
     assert process.returncode == 0, said
     return said
 

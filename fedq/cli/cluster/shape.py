@@ -68,5 +68,5 @@ def _number(text: str) -> int:
 
 
 def _so_many(count: int) -> str:
-    """So many fragments, in words."""
+    """A number of fragments, in words."""
     return "1 fragment" if count == 1 else f"{count} fragments"

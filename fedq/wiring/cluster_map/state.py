@@ -231,8 +231,7 @@ class MapState:
         self.vhosts: dict[str, None] = {}
         self.exchanges: dict[QueueKey, Exchange] = {}
         self.queues: dict[QueueKey, Queue] = {}
-        #: In how many fragments operators have queues, whatever these were declared with; 0: in as
-        #: many as their traffic asks for.
+        #: In how many fragments operators have queues; 0: in as many as traffic asks for.
         self.shapes: dict[QueueKey, int] = {}
         self.bindings: dict[Binding, None] = {}
         self.bindings_of_source: dict[QueueKey, dict[Binding, None]] = {}

@@ -1,5 +1,7 @@
 """An operator sets in how many fragments a queue is: it grows at once, and shrinks in quiet."""
 
+from functools import partial
+
 from fedq.amqp.methods import (
     BasicAck,
     BasicConsume,
@@ -42,7 +44,7 @@ def test_a_queue_grows_to_where_its_clients_are() -> None:
     for name in NAMES:
         publisher = confirming(cluster, name)
         publisher.publish("orders", f"from {name}")
-        cluster.wait_for(lambda publisher=publisher: publisher.has(BasicAck))
+        cluster.wait_for(partial(publisher.has, BasicAck))
         (primary,) = cluster.node(name).state.primaries.values()
         assert len(primary.fragment.messages) == 1
     assert sorted(drain(cluster)) == ["from n1", "from n2", "from n3"]
@@ -56,7 +58,7 @@ def test_a_queue_shrinks_as_its_fragments_are_empty_and_loses_nothing() -> None:
     publishers = {name: confirming(cluster, name) for name in NAMES}
     for name, publisher in publishers.items():
         publisher.publish("orders", f"{name} 0")
-        cluster.wait_for(lambda publisher=publisher: publisher.has(BasicAck))
+        cluster.wait_for(partial(publisher.has, BasicAck))
         publisher.said.clear()
     shape(cluster, 1)
     cluster.pass_ms(1_000)
@@ -71,7 +73,7 @@ def test_a_queue_shrinks_as_its_fragments_are_empty_and_loses_nothing() -> None:
     assert list(leads(cluster)) == ["n1"]
     for name, publisher in publishers.items():
         publisher.publish("orders", *[f"{name} {number}" for number in range(1, 20)])
-        cluster.wait_for(lambda publisher=publisher: publisher.has(BasicAck))
+        cluster.wait_for(partial(publisher.has, BasicAck))
     cluster.pass_ms(1_000)
     assert len(fragments(cluster)) == 1, "traffic asks for no more than the operator"
     got = drain(cluster)
