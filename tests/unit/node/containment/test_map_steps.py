@@ -47,8 +47,8 @@ TRIES = examples(16)
 #: The frame of a step itself: nothing has begun.
 FRAME = (
     "MapFlow.on_committed", "MapFlow._take", "begin_map_change", "ClusterMap.apply",
-    "_apply_command", "_tell_of_failures", "Work.apply", "Proposals.", "MapFlow._try",
-    "MapFlow._on_change", "MapFaults", "MapFlow._on_failed", "_apply_weighed",
+    "_apply_command", "_apply_each", "_apply_weighed", "_tell_of_failures", "Work.apply",
+    "Proposals.", "MapFlow._try", "MapFlow._on_change", "MapFaults", "MapFlow._on_failed",
     "_refuse_failing", "Risk.",
 )  # fmt: skip
 

@@ -15,6 +15,7 @@ from fedq.wiring.cluster_map.operations import (
     DeleteQueue,
     EndQueue,
     MarkUsed,
+    Operation,
     ReleaseName,
     command_of,
     encode_command,
@@ -384,7 +385,8 @@ def test_a_damaged_snapshot_is_noticed_and_changes_nothing() -> None:
 def test_of_a_command_in_order_nothing_is_applied_behind_what_is_refused() -> None:
     wired = Wired("a", "b")
     wired.ok(queue("work", "a", durable=False))
-    operations = [queue("first", "a"), queue("work", "a"), queue("last", "a"), DeleteQueue(*WORK)]
+    asked = [queue("first", "a"), queue("work", "a"), queue("last", "a")]
+    operations: list[Operation] = [*asked, DeleteQueue(*WORK)]
     encoded = [encode_operation(operation) for operation in operations]
     in_order = wired.map.apply(command_of("in order", encoded, in_order=True))
     done, refused, *rest = in_order.results
