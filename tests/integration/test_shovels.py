@@ -137,7 +137,7 @@ def test_the_node_that_runs_it_is_killed_and_another_one_goes_on(
 
     def taken_over() -> bool:
         found = cluster.ask("shovel", "status", "move", node=survivor)
-        return found["node"] != runner and found["state"] == "running"
+        return bool(found["node"] != runner and found["state"] == "running")
 
     eventually("another node runs it", taken_over)
     check(taken(cluster.nodes[survivor].amqp, "to", MANY), MANY)

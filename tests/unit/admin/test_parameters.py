@@ -15,8 +15,8 @@ from tests.unit.admin.served import Served, a_cluster, served
 from tests.unit.cli.command import fedq
 
 VALUE = {
-    "src-uri": "amqp://me:s3cret@example.com", "src-queue": "here", "dest-uri": "amqp://me:s3cret@/",
-    "dest-queue": "there",
+    "src-uri": "amqp://me:s3cret@example.com", "src-queue": "here",
+    "dest-uri": "amqp://me:s3cret@/", "dest-queue": "there",
 }  # fmt: skip
 TEXT = orjson.dumps(VALUE).decode()
 

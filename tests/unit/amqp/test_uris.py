@@ -47,7 +47,8 @@ def test_a_uri_is_shown_without_its_password() -> None:
 @pytest.mark.parametrize(
     "text",
     [
-        "", "h", "file:///etc/passwd", "http://example.com", "amqp:h", "amqp://", "amqp:///v", "amqp://h:0",
+        "", "h", "file:///etc/passwd", "http://example.com",
+        "amqp:h", "amqp://", "amqp:///v", "amqp://h:0",
         "amqp://h:70000", "amqp://h:s3cret", "amqp://u:s3cret/x@h", "amqp://:s3cret@h",
         "amqp://u:s3cret@h#f", "amqp://u:s3cret@ h", "amqp://u:s3cret@h\n", "amqp://u:s3cret@h\\x",
         "amqp://u:s3cret@h_ö", "amqp://u:s3cret@a/b\0", "amqp://u:s3cret@[fe80::1%25eth0]",

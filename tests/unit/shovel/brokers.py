@@ -33,6 +33,8 @@ class FakeBroker:
         self.refuses = ""
         self.garbage = b""
         self.writer: asyncio.StreamWriter | None = None
+        #: What was published over earlier connections.
+        self._before = 0
 
     def acknowledged(self, of: int) -> set[int]:
         """Which of the first deliveries are acknowledged."""
@@ -49,7 +51,7 @@ class FakeBroker:
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """One connection."""
-        self.writer = writer
+        self.writer, self._before = writer, len(self.published)
         try:
             await self._serve(reader, writer)
         except ConnectionError:
@@ -125,6 +127,7 @@ class FakeBroker:
         self.published.append((publish.exchange, publish.routing_key, properties, body))
         number = len(self.published)
         word = self.says[number - 1] if number <= len(self.says) else "ack"
+        number -= self._before
         if word == "ack":
             self.say(m.BasicAck(number))
         elif word == "nack":

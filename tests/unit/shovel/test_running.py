@@ -213,3 +213,25 @@ def test_a_local_end_needs_a_listener_with_passwords() -> None:
             await shovel.stop()
 
     asyncio.run(script())
+
+
+def test_a_source_that_goes_gives_again_what_was_not_confirmed() -> None:
+    async def script() -> None:
+        source, dest = FakeBroker(3), FakeBroker()
+        dest.says = ["ack", "silence", "silence"]
+        async with listening(source, dest):
+            shovel = running(source, dest, reconnect_delay=0.5)
+            await until(lambda: source.acknowledged(3) == {1} and len(dest.published) == 3)
+            # It is killed, and remembers what it handed out.
+            source.redelivers, source.messages = True, 2
+            assert source.writer is not None
+            source.writer.transport.abort()
+            await until(lambda: len(dest.published) == 5)
+            marks = [each[2]["headers"].get("x-fedq-redelivered") for each in dest.published]
+            assert marks == [None, None, None, True, True]
+            await until(lambda: shovel.moved.messages == 3)
+            assert (shovel.restarts, shovel.state) == (1, RUNNING)
+            assert "source" in shovel.error
+            await shovel.stop()
+
+    asyncio.run(script())
