@@ -32,6 +32,7 @@ from fedq.node.records.client_state import Channel, Client, Consumer, Owner
 from fedq.node.records.disk.reads import Reads
 from fedq.node.records.disk.scratch import FILE_BYTES_MAX, Scratch
 from fedq.node.records.disk.scrub import Scrub
+from fedq.node.records.exclusive_waiting import ExclusiveWaiting
 from fedq.node.records.marks import Marks
 from fedq.node.records.message_counts import MessageCounts
 from fedq.node.records.peer import Peer
@@ -81,6 +82,8 @@ class NodeState:
         self.private_by_id: dict[int, PrivateQueue] = {}
         #: Those that held messages at the end of the turn that last touched them: few, of many.
         self.nonempty_private: dict[QueueKey, PrivateQueue] = {}
+        #: What waits in all of them together.
+        self.exclusive_waiting = ExclusiveWaiting(settings)
         self.private_made = 0
         #: How many of them, by virtual host, clients declared without a name of their own: the
         #: map knows of the others.
