@@ -157,6 +157,31 @@ def test_workers_end_with_a_supervisor_that_is_killed_and_nobody_else_gets_in(
         assert host.log.count(" stopped") == 2
 
 
+def test_a_drained_worker_leaves_its_share_of_new_clients_to_the_others(
+    tmp_path: Path, open_connection: Connect
+) -> None:
+    with Host(tmp_path, 3) as host:
+        assert host.ask("cluster", "status", "--wait", "20")["problems"] == []
+        host.ask("cluster", "drain", "h.2", "--wait", "60")
+        until("the others have them", lambda: "h.2: this worker is drained" in said(host), END_S)
+        for _ in range(CONNECTIONS):
+            open_connection(host.node.amqp)
+        known = host.ask("cluster", "connections")["connections"]
+        assert sorted({one["node"] for one in known}) == ["h", "h.3"]
+        host.ask("cluster", "undrain", "h.2")
+        until("it is back", lambda: "this worker takes new clients again" in host.log, END_S)
+        for _ in range(CONNECTIONS):
+            open_connection(host.node.amqp)
+        known = host.ask("cluster", "connections")["connections"]
+        assert sorted({one["node"] for one in known}) == ["h", "h.2", "h.3"]
+        assert host.terminate("h") == 0
+
+
+def said(host: Host) -> str:
+    """The log, without times: "node: text"."""
+    return re.sub(r"(?m)^\S+ \S+ [A-Z]+ +(\S+) ", r"\1: ", host.log)
+
+
 def test_systemd_hears_of_all_workers_from_their_supervisor_alone(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

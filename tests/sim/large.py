@@ -334,8 +334,9 @@ class LargeRun:
     def _wait(self, what: str, limit_s: int, done: Callable[[], bool]) -> None:
         deadline_us = self.world.now_us + limit_s * self.size.slower * SECOND
         while not done():
-            why = inspect_node.why_not_whole(self.cluster.hosts)
-            assert self.world.now_us < deadline_us, f"not within {limit_s} s: {what}; {why}"
+            if self.world.now_us >= deadline_us:
+                why = inspect_node.why_not_whole(self.cluster.hosts)
+                raise AssertionError(f"not within {limit_s} s: {what}; {why}")
             assert not self.cluster.ledger.problems, self.cluster.ledger.problems[0]
             self.world.run(self.world.now_us + _LOOK_US)
 

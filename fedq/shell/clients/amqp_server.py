@@ -110,6 +110,8 @@ class AmqpServer:
         self.reading = Reading(feed, node.on_bytes)
         #: Clients whose transports hold more than `write_buffer_bytes_max`.
         self._behind: dict[_Client, None] = {}
+        #: It does not listen any more.
+        self.takes_none = False
         #: Nobody is let in any more.
         self._has_ended = False
 
@@ -122,7 +124,12 @@ class AmqpServer:
         self._servers.append(server)
 
     def stop_listening(self) -> None:
-        """Stops taking new clients; those that are there stay."""
+        """Stops taking new clients, for good; those that are there stay."""
+        self.takes_none = True
+        self.close_ports()
+
+    def close_ports(self) -> None:
+        """Stops taking new clients for now."""
         for server in self._servers:
             server.close()
         self._servers.clear()
