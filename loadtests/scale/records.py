@@ -47,7 +47,7 @@ def read(name: str) -> dict[str, Any]:
 
 
 def median(report: dict[str, Any], work: str, figure: str, unit: str) -> float:
-    """fedq's median of a figure of `make bench`."""
+    """Fedq's median of a figure of `make bench`."""
     for row in report["rows"]:
         if (row["work"], row["figure"]) == (work, figure) and unit in row["unit"]:
             value: float = row["brokers"]["fedq"]["median"]

@@ -12,7 +12,7 @@ publish crosses exactly once to each node that has interest, and to no other; in
 are whole, with equal maps, and every fragment has its copies.
 
 Beyond `NODES_MAX` nodes the map refuses to let any join. To see what comes after that, larger runs
-lift that bound, which works from the Python sources alone (FEDQ_PURE=1).
+lift that bound.
 """
 
 from collections.abc import Callable
@@ -117,7 +117,7 @@ class Report:
 
 
 def lift_the_bound(nodes: int) -> None:
-    """Lets the map have so many nodes, in this process; pure Python alone heeds it."""
+    """Lets the map have so many nodes, in this process."""
     if nodes > NODES_MAX:
         for module in (roster, invariants):
             vars(module)["NODES_MAX"] = nodes
@@ -150,7 +150,7 @@ class LargeRun:
         )
         self.subscribers: list[Subscriber] = []
         self._doomed: dict[NodeId, None] = {}
-        self._frames = 0
+        self._died: dict[NodeId, None] = {}
 
     def _opening(self, kind: type[Opening], name: str, *more: object) -> "Opening":
         return kind(self.world, self.world.generator(name), self._any_host, *more)
@@ -165,7 +165,7 @@ class LargeRun:
         self._phase("nodes die", self._kill)
         self._phase("they come back", self._revive)
         self._note_map()
-        self.report.problems += self.cluster.ledger.problems
+        self.report.problems += [*self.crossed_again(), *self.cluster.ledger.problems]
 
     # --- phases ----------------------------------------------------------------------------------
 
@@ -184,7 +184,7 @@ class LargeRun:
             coming = [self._admit() for _ in range(count)]
             for host in coming:
                 host.start()
-            self._wait("nodes that join are up", 30, lambda: all(map(self._serves, coming)))
+            self._wait("nodes that join are up", 30, partial(self._all_serve, coming))
         self._wait("all nodes are whole", 60, self._whole)
 
     def _admit(self) -> Host:
@@ -250,7 +250,7 @@ class LargeRun:
         lost = sum(subscriber.host in dying for subscriber in self.subscribers)
         self._publish(size.publishes // 4)
         for host in dying:
-            self._doomed[host.name] = None
+            self._doomed[host.name] = self._died[host.name] = None
             host.crash("killed")
         begun = self.world.now_us
         for _ in range(4):
@@ -305,6 +305,14 @@ class LargeRun:
                 self.report.problems.append(f"{subscriber.where} was refused: {refusal}")
         del self.report.problems[100:]
 
+    def crossed_again(self) -> list[str]:
+        """Publishes that crossed to a node more than once, to which the session never ended."""
+        return [
+            f"publish {number} crossed to {name} more than once"
+            for (number, name), times in self.book.crossed.items()
+            if times > 1 and name not in self._died
+        ]
+
     def _any_host(self) -> Host | None:
         """Where somebody connects that has no place yet: a node that serves."""
         able = [host for host in self.cluster.hosts if self._serves(host)]
@@ -316,6 +324,9 @@ class LargeRun:
 
     def _serves(self, host: Host) -> bool:
         return host.alive and self._state(host).serving and self._state(host).joined
+
+    def _all_serve(self, hosts: list[Host]) -> bool:
+        return all(map(self._serves, hosts))
 
     def _all_subscribed(self) -> bool:
         return all(subscriber.ready for subscriber in self.subscribers)
@@ -375,7 +386,7 @@ class LargeRun:
 def _plan(size: Size) -> Plan:
     """A calm network, sound disks, and nobody but who comes with the run."""
     return Plan(
-        seed=size.seed, nodes=min(VOTERS_MAX, size.nodes), zones=1, safety_us=0,
+        seed=size.seed, nodes=VOTERS_MAX, zones=1, safety_us=0,
         fragment_threshold=1_000, replace_backup_ms=5_000, revive_wait_ms=5_000,
         segment_bytes=1 << 20, work_per_turn=WORK_PER_TURN, net=NetOptions(),
         disk=DiskOptions(full=0.0, power_cut=0.0),

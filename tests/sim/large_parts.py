@@ -253,9 +253,7 @@ class Publisher(Opening):
         self.book.topics.append(topic)
         self._sent.append(number)
         properties = make_properties(str(number), persistent=False)
-        data = self._connection.publish(
-            1, EXCHANGE, f"t{topic}", False, properties, b"%d" % number
-        )
+        data = self._connection.publish(1, EXCHANGE, f"t{topic}", False, properties, b"%d" % number)
         self._connection.write(data)
         return number
 
@@ -285,5 +283,3 @@ class QueueMaker(Opening):
 
     def calls(self) -> list[tuple[Method, type[Method]]]:
         return [(QueueDeclare(name, durable=True), QueueDeclareOk) for name in self._names]
-
-

@@ -9,7 +9,6 @@ from typing import Final
 from fedq.core.policy import PLAIN, REJECT_PUBLISH, REJECT_PUBLISH_DLX, QueuePolicy
 from fedq.node.settings import NodeSettings
 
-
 #: A length that no queue has: what a queue may hold is asked for elsewhere.
 _ANY_LENGTH: Final = 1 << 62
 

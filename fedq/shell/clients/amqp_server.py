@@ -81,7 +81,7 @@ class AmqpServer:
     __slots__ = (
         "_behind", "_clients", "_connections_max", "_feed", "_has_ended", "_last_number", "_loop",
         "_node", "_servers", "_spared", "_warned_at", "failed_handshakes", "lobby", "reading",
-        "writers",
+        "takes_none", "writers",
     )  # fmt: skip
 
     def __init__(

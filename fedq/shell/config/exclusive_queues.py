@@ -1,11 +1,11 @@
 """What a configuration says of exclusive queues: what may wait in them, and what happens then.
 
-In: the keys `exclusive_...` of the section `limits`. Out: `ExclusiveQueues`. What each of them means
-is in docs/OPERATING.md; 0 is no bound.
+In: the keys `exclusive_...` of the section `limits`. Out: `ExclusiveQueues`. What each of them
+means is in docs/OPERATING.md; 0 is no bound.
 """
 
 from dataclasses import dataclass
-from typing import Annotated, Literal
+from typing import Annotated, Final, Literal
 
 from pydantic import BaseModel, Field
 
@@ -26,6 +26,10 @@ class ExclusiveQueues:
     total_bytes: int = 0
     vhost_messages: int = 0
     vhost_bytes: int = 0
+
+
+#: What holds where nothing is said.
+DEFAULT: Final = ExclusiveQueues()
 
 
 class ExclusiveSection(BaseModel):

@@ -26,6 +26,7 @@ from fedq.core.limits import (
     SCRUB_BYTES_PER_SECOND,
     SCRUB_EVERY_MS,
 )
+from fedq.shell.config.exclusive_queues import DEFAULT as UNSAID
 from fedq.shell.config.exclusive_queues import ExclusiveQueues
 
 DEFAULT_AMQP_PORT: Final = 5672
@@ -158,7 +159,7 @@ class NodeConfig:
     channels_max: int = CHANNELS_MAX
     consumers_per_channel_max: int = CONSUMERS_PER_CHANNEL_MAX
     consumers_per_connection_max: int = CONSUMERS_PER_CONNECTION_MAX
-    exclusive: ExclusiveQueues = ExclusiveQueues()
+    exclusive: ExclusiveQueues = UNSAID
     disk_free_bytes_min: int = DISK_FREE_BYTES_MIN
     #: How much of its journal the node reads again in a second, looking for rot; 0: none.
     scrub_bytes_per_second: int = SCRUB_BYTES_PER_SECOND
