@@ -161,20 +161,24 @@ def test_a_drained_worker_leaves_its_share_of_new_clients_to_the_others(
     tmp_path: Path, open_connection: Connect
 ) -> None:
     with Host(tmp_path, 3) as host:
-        assert host.ask("cluster", "status", "--wait", "20")["problems"] == []
+        host.ask("cluster", "status", "--wait", "20")
         host.ask("cluster", "drain", "h.2", "--wait", "60")
         until("the others have them", lambda: "h.2: this worker is drained" in said(host), END_S)
+        # One that still listened would refuse a third of them.
         for _ in range(CONNECTIONS):
             open_connection(host.node.amqp)
-        known = host.ask("cluster", "connections")["connections"]
-        assert sorted({one["node"] for one in known}) == ["h", "h.3"]
+        assert "h.2" not in places(host)
         host.ask("cluster", "undrain", "h.2")
         until("it is back", lambda: "this worker takes new clients again" in host.log, END_S)
         for _ in range(CONNECTIONS):
             open_connection(host.node.amqp)
-        known = host.ask("cluster", "connections")["connections"]
-        assert sorted({one["node"] for one in known}) == ["h", "h.2", "h.3"]
+        assert "h.2" in places(host)
         assert host.terminate("h") == 0
+
+
+def places(host: Host) -> set[str]:
+    """The workers that have clients."""
+    return {one["node"] for one in host.ask("cluster", "connections")["connections"]}
 
 
 def said(host: Host) -> str:

@@ -23,8 +23,10 @@ from fedq.core.errors import Refused
 from fedq.core.ids import NodeId
 from fedq.core.limits import NODES_MAX, VOTERS_MAX, WORK_PER_TURN
 from fedq.core.versions import JOINING
+from fedq.node.records.state import NodeState
 from fedq.wiring.cluster_map import invariants, roster
 from fedq.wiring.cluster_map.operations_members import AdmitNode
+from fedq.wiring.cluster_map.state import Ok
 from tests.sim import inspect_node
 from tests.sim.disk import DiskOptions
 from tests.sim.large_parts import (
@@ -191,7 +193,7 @@ class LargeRun:
         cluster = self.cluster
         name = NodeId(f"n{len(cluster.names) + 1}")
         cluster.note_coming(name)
-        heard: list[object] = []
+        heard: list[Ok | Refused] = []
         wish = AdmitNode(name, cluster.address(name), f"disk of {name}")
         cluster.hosts[0].submit(partial(ask_for, wish, heard))
         self._wait(f"{name} is let in", 20, lambda: bool(heard))
@@ -205,10 +207,10 @@ class LargeRun:
         self._wait("the publisher is ready", 30, lambda: self.publisher.ready)
         size = self.size
         for number, host in enumerate(self.cluster.hosts):
-            for each in range(size.subscribers_per_node):
+            for place in range(size.subscribers_per_node):
                 # A node's subscribers share a few topics, so it has no interest in the others.
-                topic = (number * 7 + each % 3) % size.topics
-                name = f"{host.name}/{each}"
+                topic = (number * 7 + place % 3) % size.topics
+                name = f"{host.name}/{place}"
                 first = [host]
                 made = Subscriber(
                     self.world, self.world.generator(name), partial(self._host_for, first), topic,
@@ -351,7 +353,7 @@ class LargeRun:
             assert not self.cluster.ledger.problems, self.cluster.ledger.problems[0]
             self.world.run(self.world.now_us + _LOOK_US)
 
-    def _state(self, host: Host) -> "inspect_node.NodeState":
+    def _state(self, host: Host) -> NodeState:
         return inspect_node.state_of(host)
 
     def _phase(self, name: str, act: Callable[[], object]) -> None:
