@@ -26,10 +26,21 @@ SUBSCRIBE_S: Final = 3.4e-4
 PUBLISH_S: Final = 1.2e-4
 #: A frame between nodes at one end: 91 µs at both (ADR 0098, loadtests.micro.peer_streams).
 FRAME_S: Final = 4.55e-5
-#: A node with nothing to do, without peers and heartbeats.
-IDLE_S: Final = 0.013
-#: The start of a process.
-START_S: Final = 2.0
+#: What a subscriber with a name of its own queue costs every node besides: a commit of the map.
+#: (155 µs at each of the four others on the machine of 27 November, with `fedq bench`.)
+NAMED_S: Final = 1.4e-4
+
+# The following three were measured on 27 November, on a busy machine of the kind of 26 November.
+
+#: A node of a cluster with nothing to do, without heartbeats: 31 to 36 ms a second in one of three
+#: (33.2 in the middle, with 40 frames), 27 to 38 in one of five that wait five times as long (30.8,
+#: with 16).
+IDLE_S: Final = 0.0307
+#: From the start of a process until it is in its cluster.
+START_S: Final = 1.8
+#: A page of metrics, which `make load` reads every two seconds.
+METRICS_S: Final = 2.6e-3
+METRICS_EVERY_S: Final = 2.0
 
 # --- time between nodes -------------------------------------------------------------------------
 

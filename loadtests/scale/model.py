@@ -58,6 +58,8 @@ class Prediction:
     beats_busy: float
     #: Until all have come back that a node had, to all others together.
     storm_s: float
+    #: The same where each has a queue with a name that its client chose.
+    named_storm_s: float
 
 
 def spread(nodes: int, relays: int, speed: float = 1.0) -> float:
@@ -92,7 +94,7 @@ def predict(cluster: Cluster, traffic: Traffic) -> Prediction:
     sends = min(cluster.relays, peers) if cluster.relays else peers
     spread_s = spread(nodes, cluster.relays, speed)
     beats = 2 * peers * costs.BEATS / cluster.slower * frame
-    idle = costs.IDLE_S * speed + beats
+    idle = costs.IDLE_S + beats
     deliver_s = here * delivery
     own = costs.PUBLISH_S * speed + 2 * sends * frame + deliver_s
     hands_on = 2 * sends * frame if cluster.relays else 0.0
@@ -112,6 +114,7 @@ def predict(cluster: Cluster, traffic: Traffic) -> Prediction:
         node_busy=idle + traffic.rate * others,
         beats_busy=beats,
         storm_s=here / max(peers, 1) * costs.SUBSCRIBE_S * speed,
+        named_storm_s=here * (costs.SUBSCRIBE_S / max(peers, 1) + costs.NAMED_S) * speed,
     )  # fmt: skip
 
 
@@ -132,12 +135,13 @@ def worked(cluster: Cluster, seconds: float, published: float, delivered: float)
     """
     here = cluster.subscribers / cluster.nodes
     peers = cluster.nodes - 1
-    idle = costs.IDLE_S + 2 * peers * costs.BEATS / cluster.slower * costs.FRAME_S
-    work = costs.START_S + seconds * idle + here * costs.SUBSCRIBE_S
+    work = here * costs.SUBSCRIBE_S
+    work += seconds * 2 * peers * costs.BEATS / cluster.slower * costs.FRAME_S
     work += published / cluster.nodes * (costs.PUBLISH_S + 2 * peers * costs.FRAME_S)
     work += published * 2 * costs.FRAME_S
     work += delivered / cluster.nodes * costs.delivery_s(here)
-    return work * cluster.speed
+    pages = seconds / costs.METRICS_EVERY_S * costs.METRICS_S
+    return costs.START_S + seconds * costs.IDLE_S + pages + work * cluster.speed
 
 
 def best_relays(nodes: int) -> int:

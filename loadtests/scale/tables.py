@@ -43,7 +43,7 @@ def millions() -> list[str]:
         "| subscribers | nodes | of a node | last delivery, ms | of that: to the last node | "
         "messages a second, at most | memory of a node, MiB | descriptors of a node | between "
         "nodes, KiB/s | busy, publisher's node, any other | of that heartbeats | all of a node "
-        "come back, s |",
+        "come back, s (with names of their own) |",
         "|" + "---|" * 12,
     ]
     for subscribers in SUBSCRIBERS:
@@ -58,7 +58,7 @@ def _row(told: Prediction) -> str:
         f"| {told.last_s * 1e3:,.0f} | {told.spread_s * 1e3:.1f} | {told.rate_max:,.1f} | "
         f"{told.node_bytes / _MIB:,.0f} | {told.descriptors:,} | {told.wire_bytes_s / 1024:,.0f} | "
         f"{told.publisher_busy:.0%}, {told.node_busy:.0%} | {told.beats_busy:.1%} | "
-        f"{told.storm_s:.2f} |"
+        f"{told.storm_s:.2f} ({told.named_storm_s:.1f}) |"
     )
 
 

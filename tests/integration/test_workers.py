@@ -30,9 +30,9 @@ QUEUES = 4
 class Host(Cluster):
     """A host with workers: one node by its configuration, and what its supervisor has started."""
 
-    def __init__(self, directory: Path, workers: int) -> None:
+    def __init__(self, directory: Path, workers: int, **more: object) -> None:
         peer = {"host": LOOPBACK, "port": peer_port()}
-        super().__init__(directory, ("h",), more={"workers": workers, "peer": peer})
+        super().__init__(directory, ("h",), more={"workers": workers, "peer": peer, **more})
         self._count = workers
 
     @property
@@ -160,7 +160,9 @@ def test_workers_end_with_a_supervisor_that_is_killed_and_nobody_else_gets_in(
 def test_a_drained_worker_leaves_its_share_of_new_clients_to_the_others(
     tmp_path: Path, open_connection: Connect
 ) -> None:
-    with Host(tmp_path, 3) as host:
+    # Nobody dies: a machine that is busy is to cut off nobody, either.
+    patience = {"heartbeat_ms": 500, "lease_ms": 7_000, "suspect_ms": 16_000}
+    with Host(tmp_path, 3, timing=patience) as host:
         host.ask("cluster", "status", "--wait", "20")
         host.ask("cluster", "drain", "h.2", "--wait", "60")
         until("the others have them", lambda: "h.2: this worker is drained" in said(host), END_S)

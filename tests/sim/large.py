@@ -394,4 +394,5 @@ def _plan(size: Size) -> Plan:
         disk=DiskOptions(full=0.0, power_cut=0.0),
         raft=RaftOptions(), faults=FaultPlan(), queues=(), exchanges=(), publishers=(),
         consumers=(), getters=(), subscribers=(), churn_rounds=0, joins=size.nodes,
+        slower=size.slower,
     )  # fmt: skip
