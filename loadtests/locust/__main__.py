@@ -129,7 +129,8 @@ def cluster(
     try:
         subprocess.run(
             [
-                sys.executable, "-m", "fedq", "cluster", "status", "--wait", str(READY_S),
+                sys.executable, "-m", "fedq", "cluster", "status",
+                "--wait", str(round(READY_S * max(1.0, timing))),
                 "--config", str(plan.nodes[0].config),
             ],
             cwd=ROOT, check=True, stdout=subprocess.DEVNULL,

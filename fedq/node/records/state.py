@@ -82,7 +82,6 @@ class NodeState:
         self.private_by_id: dict[int, PrivateQueue] = {}
         #: Those that held messages at the end of the turn that last touched them: few, of many.
         self.nonempty_private: dict[QueueKey, PrivateQueue] = {}
-        #: What waits in all of them together.
         self.exclusive_waiting = ExclusiveWaiting(settings)
         self.private_made = 0
         #: How many of them, by virtual host, clients declared without a name of their own: the
@@ -158,8 +157,7 @@ class NodeState:
         #: Owners of private queues that are too long, with the name of one: they are to leave, at
         #: the end of the turn. And what these lengths, and that, have come to so far.
         self.overrun: dict[Client, str] = {}
-        self.exclusive_dropped = 0
-        self.slow_closed = 0
+        self.exclusive_dropped = self.slow_closed = 0
         self.scrub = Scrub()
         self.damaged: dict[FragmentId, None] = {}
         self.disk_free = -1
