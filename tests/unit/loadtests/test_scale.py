@@ -71,8 +71,8 @@ def _size(beat: Heartbeat | None, *messages: Relay) -> int:
     return len(
         encode_frame(
             PeerFrame(
-                NodeId("node-17"), Incarnation(1_795_740_036), NO_SESSION, MapVersion(900), 12_345,
-                12_344, list(messages), beat,
+                NodeId("node-17"), Incarnation(1_795_740_036), NO_SESSION, 12_345, 12_344,
+                MapVersion(900), list(messages), beat,
             )
         )
     )  # fmt: skip
