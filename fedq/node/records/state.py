@@ -84,8 +84,7 @@ class NodeState:
         self.nonempty_private: dict[QueueKey, PrivateQueue] = {}
         self.exclusive_waiting = ExclusiveWaiting(settings)
         self.private_made = 0
-        #: How many of them, by virtual host, clients declared without a name of their own: the
-        #: map knows of the others.
+        #: How many of them, by virtual host, no client has named: the map knows of the others.
         self.private_unnamed: dict[str, int] = {}
         #: Consumers of private queues so far.
         self.tickets_given = 0
