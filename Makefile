@@ -45,10 +45,10 @@ NOTE := $(BIN)/python -m tests.lanes note
 #: What the lane of commands tries: half of the time that real nodes take.
 COMMANDS := test_cli_*.py test_http_*.py test_demo_*.py test_conformance_quick.py test_macro.py
 
-.PHONY: help setup check test unit pure properties spark integration commands surface celery guarding sweep installed differential sim crashes conformance attacks faults disks powercut fuzz bench load load-100k micro deploy cost coverage repeat demo demo-celery protos man format clean
+.PHONY: help setup check test unit pure properties spark integration commands surface celery guarding sweep installed differential sim crashes conformance attacks faults disks powercut fuzz bench load load-100k load-100k-workers micro deploy cost coverage repeat demo demo-celery protos man format clean
 
 help: ## Show the targets.
-	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*##/\t/' | expand -t 14
+	@grep -E '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*##/\t/' | expand -t 14
 
 setup: $(COMPILED) ## Make .venv with everything a developer needs.
 
@@ -133,6 +133,7 @@ differential: setup ## Random scripts against fedq and a RabbitMQ, frame by fram
 
 sim: setup ## SEEDS histories of a whole simulated cluster.
 	$(BIN)/python -m tests.sim --seeds $(SEEDS)
+	$(BIN)/python -m tests.sim --large --nodes 14 --subscribers 3 --kills 3
 	@$(NOTE) $@ "$(SEEDS) seeds passed"
 
 crashes: setup ## Crashes at every step of a disk, in HISTORIES of checkpoints and moves on one node.
@@ -182,6 +183,10 @@ load: setup $(VENV)/.load-done ## Locust: 3,000 subscribers come to three nodes,
 load-100k: setup $(VENV)/.load-done ## 100,000 subscribers on five nodes, or as many as fit.
 	$(BIN)/python -m loadtests.locust --nodes 5 --subscribers 100000 --workers 6 --as-many-as-fit \
 	    --seconds 300 --rate 0.2 --timing 5 --label load-100k $(ARGS) -- --sockets-per-user 1000 --drain 20 --grace 10
+
+load-100k-workers: setup $(VENV)/.load-done ## The same on one host with six workers behind one port.
+	$(BIN)/python -m loadtests.locust --nodes 1 --host-workers 6 --subscribers 100000 --workers 6 --as-many-as-fit \
+	    --seconds 300 --rate 0.2 --timing 5 --label load-100k-workers $(ARGS) -- --sockets-per-user 1000 --drain 20 --grace 10
 
 micro: setup ## The costs of single steps in microseconds.
 	$(BIN)/python -m loadtests.micro $(ARGS)

@@ -20,6 +20,8 @@ ROOT: Final = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 import page_picture  # noqa: E402 (finds fedq from here on)
 
+from loadtests.scale import picture  # noqa: E402 (as above)
+
 TARGET: Final = ROOT / "docs" / "pictures"
 #: The name that XML gives to SVG; put together, because it is a name and leads nowhere.
 NAMESPACE: Final = "http:" + "//www.w3.org/2000/svg"
@@ -239,6 +241,7 @@ def draw_all() -> dict[str, str]:
     return {
         "page.svg": page_picture.draw_page(NAMESPACE),
         "queue.svg": draw_queue(),
+        "scale.svg": picture.draw(),
         "floors.svg": draw_floors(),
         "rooms.svg": draw_node(),
         "confirm.svg": draw_sequence(

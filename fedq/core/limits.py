@@ -39,6 +39,8 @@ CONSUMERS_PER_CHANNEL_MAX: Final = 10_000
 CONSUMERS_PER_CONNECTION_MAX: Final = 20_000
 #: Messages that may wait in an exclusive queue, whatever its client asked for.
 EXCLUSIVE_QUEUE_MESSAGES_MAX: Final = 1_000_000
+#: And in all of a node together.
+EXCLUSIVE_TOTAL_MESSAGES_MAX: Final = 4_000_000
 NAME_BYTES_MAX: Final = 255
 TABLE_DEPTH_MAX: Final = 32
 #: After so many bytes of one connection in one turn, it is read again only after that turn. What

@@ -102,8 +102,15 @@ class NodeSettings:
     #: What may wait in an exclusive queue, in messages and in bytes of their bodies; 0: anything.
     exclusive_queue_messages: int = limits.EXCLUSIVE_QUEUE_MESSAGES_MAX
     exclusive_queue_bytes: int = 0
-    #: Beyond that its owner's connection is closed; else the oldest messages are dropped.
+    #: Beyond that its owner's connection is closed, or what comes is dropped; else the oldest are.
     exclusive_queue_disconnects: bool = False
+    exclusive_queue_keeps_oldest: bool = False
+    #: What may wait in all exclusive queues together, and in those of each virtual host, in
+    #: messages and in bytes of these with their properties; 0: anything.
+    exclusive_total_messages: int = limits.EXCLUSIVE_TOTAL_MESSAGES_MAX
+    exclusive_total_bytes: int = 0
+    exclusive_vhost_messages: int = 0
+    exclusive_vhost_bytes: int = 0
     #: With less free on the disk of its data, publishers wait; 0: nobody looks.
     disk_free_bytes_min: int = 0
     #: A segment of the journal ends when it is longer than this.

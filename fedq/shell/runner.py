@@ -24,6 +24,7 @@ from fedq.node.cluster.proposals import Result
 from fedq.node.node import Node
 from fedq.shell.clients import listeners
 from fedq.shell.clients.amqp_server import AmqpServer
+from fedq.shell.clients.shared_ports import SharedPorts
 from fedq.shell.clients.verifier import Verifier
 from fedq.shell.cluster_mark import ClusterMark
 from fedq.shell.config import certificates
@@ -121,6 +122,7 @@ class NodeRunner:
         self._expiry: ExpiryWatch | None = None
         self._renewal: Renewal | None = None
         self._watch: ResourceWatch | None = None
+        self._shared_ports: SharedPorts | None = None
         self._last_act = LastAct(config.node, config.data)
         self.durations = NodeDurations()
         #: The memory of the process before it held anything.
@@ -322,6 +324,9 @@ class NodeRunner:
         for _, sockets, tls in self._bound:
             while sockets:
                 await parts.amqp.listen(sockets.pop(), tls)
+        if config.shares_ports:
+            securities = [tls for _, _, tls in self._bound]
+            self._shared_ports = SharedPorts(config, parts.amqp, securities, parts.node.state)
         await parts.grpc.set_serving(True)
 
     # --- what others want to know ---

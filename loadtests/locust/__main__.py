@@ -25,6 +25,7 @@ from fedq.cli.terminal.failure import CommandError
 from fedq.cli.up.plan import HOST, Plan, is_free, open_plan
 from fedq.core.limits import RESERVED_DESCRIPTORS, VOTERS_MAX
 from fedq.shell.config.values import Timing
+from fedq.shell.config.workers import PORT_STEP
 from loadtests.locust import preflight
 from loadtests.locust.shapes import KINDS
 
@@ -32,6 +33,8 @@ ROOT: Final = Path(__file__).resolve().parents[2]
 RESULTS: Final = ROOT / "loadtests" / "results"
 METRICS_PORT: Final = 15_691
 READY_S: Final = 60
+#: The most that a worker has of thousands of connections, over a fair share, and some (ADR 0098).
+UNEVEN: Final = 1.1
 STOP_S: Final = 30.0
 #: What a line of a log has that is shown after a bad run, and how many of a node.
 _WORTH: Final = ("WARNING", "ERROR", "CRITICAL")
@@ -45,6 +48,7 @@ def options(arguments: Sequence[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m loadtests.locust", description=__doc__)
     add = parser.add_argument
     add("--nodes", type=int, default=3, choices=range(1, VOTERS_MAX + 1), help="of the cluster")
+    add("--host-workers", type=int, default=1, help="of each node, behind one port (ADR 0098)")
     add("--subscribers", type=int, default=3_000)
     add("--as-many-as-fit", action="store_true", help="fewer subscribers instead of a refusal")
     add("--workers", type=int, default=2, help="processes of Locust")
@@ -62,17 +66,30 @@ def fitting(wanted: argparse.Namespace, descriptors: int, ports: int) -> int:
     nodes, workers = int(wanted.nodes), int(wanted.workers)
     return min(
         int(wanted.subscribers),
-        nodes * max(descriptors - RESERVED_DESCRIPTORS, 0),
+        nodes * node_room(wanted, descriptors),
         workers * max(descriptors - preflight.WORKER_RESERVE, 0),
         nodes * ports * min(workers, preflight.SOURCES),
     )
 
 
+def node_room(wanted: argparse.Namespace, descriptors: int) -> int:
+    """How many clients a node takes, with all its workers: the kernel does not spread evenly."""
+    each, count = max(descriptors - RESERVED_DESCRIPTORS, 0), int(wanted.host_workers)
+    return each if count == 1 else int(each * count / UNEVEN)
+
+
 def refusals(wanted: argparse.Namespace, descriptors: int, ports: int) -> list[str]:
     """What cannot work on this machine, as sentences."""
     targets = [parse_url(f"amqp://{HOST}")] * wanted.nodes
-    room = max(descriptors - RESERVED_DESCRIPTORS, 0)
-    return preflight.check(wanted.subscribers, wanted.workers, targets, descriptors, ports, room)
+    room = node_room(wanted, descriptors)
+    found = preflight.check(wanted.subscribers, wanted.workers, targets, descriptors, ports, room)
+    if not room:
+        each = -(-wanted.subscribers // (wanted.nodes * wanted.host_workers))
+        found.append(
+            f"a node keeps {RESERVED_DESCRIPTORS} files for others, and may open {descriptors:,}: "
+            f"raise `ulimit -n` to {RESERVED_DESCRIPTORS + each:,}"
+        )
+    return found
 
 
 def _configure(plan: Plan, timing: float) -> list[str]:
@@ -83,23 +100,28 @@ def _configure(plan: Plan, timing: float) -> list[str]:
     }
     urls, port = [], METRICS_PORT + 1_000
     for node in plan.nodes:
-        port = next(each for each in range(port, 32_000) if is_free(each, HOST))
+        steps = [PORT_STEP * number for number in range(len(node.members))]
+        port = next(
+            each
+            for each in range(port, 32_000)
+            if all(is_free(each + step, HOST) for step in steps)
+        )
         configuration = yaml.safe_load(node.config.read_text())
         configuration["metrics"] = {"host": HOST, "port": port}
         if timing != 1:
             configuration["timing"] = times
         node.config.write_text(yaml.safe_dump(configuration))
-        urls.append(f"http://{HOST}:{port}/metrics")
+        urls += [f"http://{HOST}:{port + step}/metrics" for step in steps]
         port += 1
     return urls
 
 
 @contextmanager
 def cluster(
-    directory: Path, nodes: int, timing: float
+    directory: Path, nodes: int, timing: float, workers: int = 1
 ) -> Iterator[tuple[Plan, list[str], list[int]]]:
     """A cluster of `fedq up`: its plan, its addresses for metrics, its nodes' process ids."""
-    plan = open_plan(directory, nodes, None)
+    plan = open_plan(directory, nodes, None, workers=workers)
     metrics = _configure(plan, timing)
     command = [sys.executable, "-m", "fedq", "up", "--data", str(directory), "--json"]
     with (directory / "up.out").open("wb") as output:
@@ -107,7 +129,8 @@ def cluster(
     try:
         subprocess.run(
             [
-                sys.executable, "-m", "fedq", "cluster", "status", "--wait", str(READY_S),
+                sys.executable, "-m", "fedq", "cluster", "status",
+                "--wait", str(round(READY_S * max(1.0, timing))),
                 "--config", str(plan.nodes[0].config),
             ],
             cwd=ROOT, check=True, stdout=subprocess.DEVNULL,
@@ -123,19 +146,30 @@ def cluster(
 
 
 def _pids(parent: int, plan: Plan) -> list[int]:
-    by_config = {
-        argument: child.pid
-        for child in psutil.Process(parent).children()
-        for argument in child.cmdline()
-    }
-    return [by_config[str(node.config)] for node in plan.nodes]
+    """The processes that serve clients, in the order of their addresses for metrics."""
+    found = []
+    nodes = _by_argument(psutil.Process(parent))
+    for node in plan.nodes:
+        process, count = nodes[str(node.config)], len(node.members)
+        if count == 1:
+            found.append(process.pid)
+            continue
+        workers = _by_argument(process)
+        found += [workers[f"{number}/{count}"].pid for number in range(1, count + 1)]
+    return found
+
+
+def _by_argument(parent: psutil.Process) -> dict[str, psutil.Process]:
+    """What a process has started, by each word of its command."""
+    return {word: child for child in parent.children() for word in child.cmdline()}
 
 
 def run(wanted: argparse.Namespace) -> int:
     """Does all of it; returns the exit code."""
     with tempfile.TemporaryDirectory(prefix="fedq-load-") as temporary:
         directory = Path(temporary) / "cluster"
-        with cluster(directory, wanted.nodes, wanted.timing) as (plan, metrics, pids):
+        started = cluster(directory, wanted.nodes, wanted.timing, wanted.host_workers)
+        with started as (plan, metrics, pids):
             report = Path(temporary) / "report"
             if wanted.label:
                 report = RESULTS / f"{date.today().isoformat()}-{wanted.label}"
@@ -187,7 +221,7 @@ def main(arguments: Sequence[str]) -> int:
     descriptors, ports = preflight.descriptors(), preflight.ports_of_a_source()
     if wanted.as_many_as_fit:
         fit = fitting(wanted, descriptors, ports)
-        if fit < wanted.subscribers:
+        if 0 < fit < wanted.subscribers:
             problems = refusals(wanted, descriptors, ports)
             sys.stderr.write("".join(f"fedq load: {each}\n" for each in problems))
             sys.stderr.write(f"fedq load: going on with {fit:,} subscribers\n")

@@ -66,12 +66,16 @@ def check(
     each = -(-subscribers // max(workers, 1))
     room = max(descriptors - WORKER_RESERVE, 0)
     if each > room:
-        need = -(-subscribers // room) if room else 0
-        found.append(
+        text = (
             f"{each:,} subscribers in each of {workers} workers, and a process may open "
-            f"{descriptors:,} files: raise `ulimit -n` to {each + WORKER_RESERVE:,}, or start "
-            f"{need or 'more'} workers, or ask for {room * max(workers, 1):,} subscribers"
+            f"{descriptors:,} files: raise `ulimit -n` to {each + WORKER_RESERVE:,}"
         )
+        if room:
+            text += (
+                f", or start {-(-subscribers // room)} workers, or ask for "
+                f"{room * max(workers, 1):,} subscribers"
+            )
+        found.append(text)
     sources = workers if all(is_loopback(target.host) for target in targets) else 1
     per_target = -(-subscribers // len(targets))
     most = ports * min(sources, SOURCES)

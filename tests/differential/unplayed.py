@@ -36,9 +36,11 @@ UNPLAYED: Final[tuple[Unplayed, ...]] = (
         "what is handed out is not written down; a mark too many is right, one too few is not",
     ),
     Unplayed(
-        "a million messages that wait in an exclusive queue which asks for no length",
+        "a million messages that wait in an exclusive queue which asks for no length, or four "
+        "million in all of a node",
         "one more waits",
-        "the oldest goes (`limits.exclusive_queue_messages`), and is counted",
+        "the oldest goes (`limits.exclusive_queue_messages`, `exclusive_total_messages`), and is "
+        "counted",
         "who reads slowly may not fill a node's memory and disk; 0 takes the bound away",
     ),
     Unplayed(

@@ -30,9 +30,9 @@ QUEUES = 4
 class Host(Cluster):
     """A host with workers: one node by its configuration, and what its supervisor has started."""
 
-    def __init__(self, directory: Path, workers: int) -> None:
+    def __init__(self, directory: Path, workers: int, **more: object) -> None:
         peer = {"host": LOOPBACK, "port": peer_port()}
-        super().__init__(directory, ("h",), more={"workers": workers, "peer": peer})
+        super().__init__(directory, ("h",), more={"workers": workers, "peer": peer, **more})
         self._count = workers
 
     @property
@@ -155,6 +155,37 @@ def test_workers_end_with_a_supervisor_that_is_killed_and_nobody_else_gets_in(
         host.kill("h")
         until("the workers have ended, too", lambda: gone(workers), END_S)
         assert host.log.count(" stopped") == 2
+
+
+def test_a_drained_worker_leaves_its_share_of_new_clients_to_the_others(
+    tmp_path: Path, open_connection: Connect
+) -> None:
+    # Nobody dies: a machine that is busy is to cut off nobody, either.
+    patience = {"heartbeat_ms": 500, "lease_ms": 7_000, "suspect_ms": 16_000}
+    with Host(tmp_path, 3, timing=patience) as host:
+        host.ask("cluster", "status", "--wait", "20")
+        host.ask("cluster", "drain", "h.2", "--wait", "60")
+        until("the others have them", lambda: "h.2: this worker is drained" in said(host), END_S)
+        # One that still listened would refuse a third of them.
+        for _ in range(CONNECTIONS):
+            open_connection(host.node.amqp)
+        assert "h.2" not in places(host)
+        host.ask("cluster", "undrain", "h.2")
+        until("it is back", lambda: "this worker takes new clients again" in host.log, END_S)
+        for _ in range(CONNECTIONS):
+            open_connection(host.node.amqp)
+        assert "h.2" in places(host)
+        assert host.terminate("h") == 0
+
+
+def places(host: Host) -> set[str]:
+    """The workers that have clients."""
+    return {one["node"] for one in host.ask("cluster", "connections")["connections"]}
+
+
+def said(host: Host) -> str:
+    """The log, without times: "node: text"."""
+    return re.sub(r"(?m)^\S+ \S+ [A-Z]+ +(\S+) ", r"\1: ", host.log)
 
 
 def test_systemd_hears_of_all_workers_from_their_supervisor_alone(

@@ -12,8 +12,10 @@
     --retiring              fragments come and go meanwhile
     --no-changes            neither moves nor joins, which a third of the usual seeds have
     --digest                print a hash of all outputs of each seed
+    --large [--nodes N]     no seeds but one cluster of many nodes (docs/SCALE.md): how far map,
+                            interest and failover hold up; also --subscribers, --kills, --slower
 
-Exit code 0: all seeds held; 1: some did not.
+Exit code 0: all seeds held; 1: some did not; 2: sizes that make no sense.
 """
 
 import argparse
@@ -23,6 +25,7 @@ from collections.abc import Iterable, Iterator
 from concurrent.futures import ProcessPoolExecutor
 from functools import partial
 
+from tests.sim.large import Size, run_large
 from tests.sim.run import Result, run_seed
 
 FAILURES_SHOWN_MAX = 10
@@ -51,9 +54,39 @@ def _parse(arguments: list[str]) -> argparse.Namespace:
     parser.add_argument("--retiring", action="store_true", help="fragments that come and go")
     parser.add_argument("--no-changes", action="store_true", help="no cluster changes")
     parser.add_argument("--digest", action="store_true", help="print a hash of all outputs")
+    _add_large(parser)
     parser.add_argument("--processes", type=int, default=2)
     parser.add_argument("--keep-going", action="store_true", help="do not stop at ten failures")
     return parser.parse_args(arguments)
+
+
+def _add_large(parser: argparse.ArgumentParser) -> None:
+    usual = Size()
+    parser.add_argument("--large", action="store_true", help="one cluster of many nodes")
+    parser.add_argument("--nodes", type=int, default=usual.nodes, help="of it, 6 or more")
+    parser.add_argument(
+        "--subscribers", type=int, default=usual.subscribers_per_node, help="of each node"
+    )
+    parser.add_argument("--kills", type=int, default=usual.kills, help="nodes that die at once")
+    parser.add_argument(
+        "--slower", type=int, default=usual.slower, help="nodes wait so many times as long"
+    )
+
+
+def _run_large(options: argparse.Namespace) -> int:
+    kills = min(options.kills, options.nodes - 5)
+    if kills < 1 or min(options.subscribers, options.slower) < 1:
+        _say("--large: 6 nodes or more, and --subscribers, --kills and --slower above 0")
+        return 2
+    report = run_large(
+        Size(
+            options.nodes, options.subscribers, kills=kills, slower=options.slower,
+            seed=options.seed if options.seed is not None else 1,
+        )
+    )  # fmt: skip
+    for line in report.lines():
+        _say(line)
+    return 1 if report.problems else 0
 
 
 def _results(seeds: Iterable[int], options: argparse.Namespace) -> Iterator[Result]:
@@ -93,6 +126,8 @@ def _report(result: Result, options: argparse.Namespace) -> None:
 def main(arguments: list[str]) -> int:
     """Runs what the arguments ask for; returns the exit code."""
     options = _parse(arguments)
+    if options.large:
+        return _run_large(options)
     seeds: Iterable[int] = range(options.first, options.first + options.seeds)
     if options.seed is not None:
         seeds = [options.seed]

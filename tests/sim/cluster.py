@@ -1,6 +1,7 @@
 """A whole cluster in virtual time: hosts, network, log and ledger, put together from a plan."""
 
 from dataclasses import replace
+from typing import Final
 
 from fedq.core.ids import FragmentId, Incarnation, NodeId
 from fedq.core.message import split
@@ -11,6 +12,7 @@ from fedq.node.node import Node
 from fedq.node.records.state import NodeState
 from fedq.node.risk import SetAside
 from fedq.node.settings import NodeSettings
+from fedq.shell.config.values import Timing
 from fedq.wiring.cluster_map.passwords import COST_MIN
 from tests.crossing import crossed
 from tests.sim.checkers import Ledger
@@ -21,6 +23,8 @@ from tests.sim.node_host import Factory, Host, Machine
 from tests.sim.plan import Plan
 from tests.sim.raft import Raft
 from tests.sim.world import MS, World
+
+USUAL: Final = Timing()
 
 
 def through_the_codec(frame: PeerFrame) -> PeerFrame:
@@ -105,6 +109,10 @@ class Cluster:
                 seed=self.plan.seed,
                 suspects=self._suspects_of(name),
                 unix_offset_ms=self._all_hosts[name].unix_offset_ms + skew_ms,
+                heartbeat_ms=USUAL.heartbeat_ms * self.plan.slower,
+                lease_ms=USUAL.lease_ms * self.plan.slower,
+                suspect_ms=USUAL.suspect_ms * self.plan.slower,
+                backup_stall_ms=USUAL.backup_stall_ms * self.plan.slower,
                 replace_backup_ms=self.plan.replace_backup_ms,
                 replace_voter_ms=self.plan.replace_voter_ms,
                 drain_grace_ms=700,

@@ -39,7 +39,7 @@ class Wisher(Actor):
             heard: list[Result] = []
             if alive:
                 self.note(f"wishes {operation}")
-                self.random.choice(alive).submit(partial(_ask, operation, heard))
+                self.random.choice(alive).submit(partial(ask_for, operation, heard))
             waited = 0
             while not heard and waited < _PATIENCE_US:
                 yield 20 * MS
@@ -106,5 +106,6 @@ class Mover(Wisher):
         return DrainNode(node, closing=self.random.random() < 0.2)
 
 
-def _ask(operation: Operation, heard: list[Result], machine: Any) -> None:
+def ask_for(operation: Operation, heard: list[Result], machine: Any) -> None:
+    """An operation that an operator wishes; `heard` gets the answer."""
     machine.on_change_asked(operation, heard.append)

@@ -120,6 +120,8 @@ class Plan:
     retire_idle_ms: int = 0
     #: Nodes are workers of so many hosts; 0: each has its own.
     hosts: int = 0
+    #: They wait so many times longer for each other than by default.
+    slower: int = 1
 
     def describe(self) -> str:
         """The run in a few lines, for a failure's report."""

@@ -71,21 +71,12 @@ def trim(fragment: Fragment, most: int) -> int:
     (`_room_to_die`). Returns how many died: at most so many, and then there may be more that have
     to.
     """
-    died = 0
     if fragment.refuses:
         return 0
-    while (count := _excess(fragment)) > 0:
-        room = min(count, most - died, _TRIM_STEP, _room_to_die(fragment))
-        if room <= 0:
-            return died
-        if fragment.must_read:
-            gone = fragment.drop_unread(room)
-            if not gone:
-                # Their priorities are known when they are read.
-                return died
-            died += gone
-        else:
-            died += fragment.dead_letter_first(room, TOO_LONG)
+    excess = _excess(fragment)
+    died = drop_first(fragment, min(excess, most))
+    if died < excess:
+        return died
     while (size := _excess_bytes(fragment)) > 0:
         room = min(most - died, _TRIM_STEP, _room_to_die(fragment))
         if room <= 0:
@@ -98,6 +89,21 @@ def trim(fragment: Fragment, most: int) -> int:
             died += gone
         else:
             died += fragment.dead_letter_first(room, TOO_LONG, size)
+    return died
+
+
+def drop_first(fragment: Fragment, amount: int) -> int:
+    """Drops so many from the head of a queue; returns how many died, as in `trim`."""
+    died = 0
+    while (room := min(amount - died, _TRIM_STEP, _room_to_die(fragment))) > 0:
+        if not fragment.must_read:
+            died += fragment.dead_letter_first(room, TOO_LONG)
+            continue
+        gone = fragment.drop_unread(room)
+        if not gone:
+            # Their priorities are known when they are read.
+            break
+        died += gone
     return died
 
 

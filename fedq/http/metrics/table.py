@@ -271,6 +271,10 @@ FEDQ: Final[tuple[Metric, ...]] = (
         lambda s: s.total.uncommitted,
     ),
     _node("fedq_exclusive_queues", "Exclusive queues", lambda s: s.node.private_queues),
+    _node(
+        "fedq_exclusive_messages_waiting", "Messages that wait in these, if their sum is bounded",
+        lambda s: s.node.exclusive_waiting,
+    ),
     _count(
         "fedq_exclusive_messages_dropped_total", "Messages that lengths of these cost them",
         lambda s: s.node.exclusive_dropped,

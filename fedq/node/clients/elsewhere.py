@@ -45,6 +45,11 @@ def sends_away(state: NodeState) -> bool:
     return state.me in state.map.drained and len(open_addresses(state)) > 0
 
 
+def leaves_port_to_others(state: NodeState) -> bool:
+    """Whether it takes no clients while others behind its own address do: workers of its host."""
+    return state.me in state.map.drained and state.settings.amqp_address in open_addresses(state)
+
+
 def where_to_go(state: NodeState) -> str:
     """What a client hears that may not be, or stay, at this drained node."""
     return _elsewhere(f"node {state.me} is drained", open_addresses(state))

@@ -130,7 +130,8 @@ class Evictions:
         self.clients.cut_off(
             client,
             f"more waits in exclusive queue '{queue}' than this node allows "
-            "(limits.exclusive_queue_messages, exclusive_queue_bytes): read faster",
+            "(limits.exclusive_queue_messages and the other bounds of exclusive queues): read "
+            "faster",
         )
 
 

@@ -9,11 +9,11 @@ for again under the same request id, so it takes effect once. What has no one wa
 (failover and the like) is asked for once: whoever decided it decides anew.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TypeAlias
 
 from fedq.core.errors import RESOURCE_ERROR, Refused
-from fedq.core.ids import QueueKey
+from fedq.core.ids import NodeId, QueueKey
 from fedq.core.limits import COMMANDS_IN_FLIGHT_MAX, OPERATIONS_PER_COMMAND_MAX
 from fedq.node.records.state import NodeState
 from fedq.node.risk import Fault
@@ -198,3 +198,9 @@ class Proposals:
         self._last += 1
         settings = self.state.settings
         return f"{settings.node}.{settings.incarnation}{settings.start[:8]}.{self._last}"
+
+
+def asked(node: NodeId, requests: Sequence[str]) -> bool:
+    """Whether one of these requests may be the node's; names may begin alike."""
+    start = f"{node}."
+    return any(request.startswith(start) for request in requests)

@@ -470,6 +470,8 @@ class ConsumeFlow:
 def _look_at_private(state: NodeState, private: PrivateQueue) -> None:
     """Notes whether the private queue holds anything, now that the turn is done with it."""
     private.sole_consumer = None
+    if state.exclusive_waiting.bounds:
+        state.exclusive_waiting.note(private)
     if private.fragment.bytes_held:
         state.nonempty_private[private.key] = private
         return

@@ -93,11 +93,12 @@ class QueueTimers:
     def after_private(self, private: PrivateQueue) -> None:
         """As `after`, for a queue of this node alone."""
         fragment = private.fragment
-        if private.closes and enforcement.is_too_long(fragment):
+        excess = self._excess(private) if self.state.exclusive_waiting.bounds else 0
+        if private.closes and (excess or enforcement.is_too_long(fragment)):
             # Its queue goes with it.
             self.state.overrun[private.owner] = private.key.name
             return
-        if died := self._enforce(fragment):
+        if died := self._enforce(fragment) + (self._make_room(private) if excess else 0):
             private.dropped += died
             self.state.exclusive_dropped += died
         if fragment.dying:
@@ -107,6 +108,28 @@ class QueueTimers:
             self.letters.send_private(private)
             if fragment.out.dead or fragment.dying:
                 self.state.marks.unfinished[fragment.fragment_id] = None
+
+    def _excess(self, private: PrivateQueue) -> int:
+        """How many of its messages have to go, as all such queues have too many together."""
+        waiting = self.state.exclusive_waiting
+        waiting.note(private)
+        return waiting.excess(private) if waiting.is_over else 0
+
+    def _make_room(self, private: PrivateQueue) -> int:
+        """Lets its oldest messages die that others need the room of; returns how many.
+
+        Not those of a queue whose client wants its publishes refused instead.
+        """
+        fragment = private.fragment
+        if fragment.refuses and not private.keeps_oldest:
+            return 0
+        # Its own length may have cost it enough.
+        excess, most = self._excess(private), self._most()
+        died = enforcement.drop_first(fragment, min(excess, most))
+        self.state.work.spend(DEATH_WORK * died)
+        if died == most:
+            self.state.marks.unfinished[fragment.fragment_id] = None
+        return died
 
     def _call_up(self, fragment: Fragment) -> None:
         """Has the next ones read that are to become dead letters, when the last ones have set out.
@@ -197,6 +220,7 @@ class QueueTimers:
         """Looks at all that is to be looked at again; private queues of no use go."""
         self._ring()
         self._drop_unused()
+        self._look_for_room()
 
     def _ring(self) -> None:
         state, alarms = self.state, self.state.alarms
@@ -212,6 +236,18 @@ class QueueTimers:
                 state.marks.primaries[fragment] = None
             elif fragment in state.map.fragments:
                 state.marks.queues[state.map.fragments[fragment].queue] = None
+
+    def _look_for_room(self) -> None:
+        """Looks through exclusive queues while they have too much together, the idle ones, too."""
+        state = self.state
+        waiting, chores = state.exclusive_waiting, state.chores
+        if waiting.is_over and not chores.are_under_way(waiting):
+            queues = state.nonempty_private.values()
+            chores.add(waiting, Each(state.work, queues, self._look_at, _LOOK_WORK))
+
+    def _look_at(self, private: PrivateQueue) -> None:
+        if self.state.exclusive_waiting.excess(private):
+            self.state.marks.queues[private.key] = None
 
     def _drop_unused(self) -> None:
         state = self.state

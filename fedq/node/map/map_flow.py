@@ -17,6 +17,7 @@ from fedq.core.peer_messages import MapApplied
 from fedq.node.clients.evictions import Evictions
 from fedq.node.cluster.cluster_flow import ClusterFlow
 from fedq.node.cluster.map_digests import MapDigests
+from fedq.node.cluster.proposals import asked
 from fedq.node.consuming.room import Consuming
 from fedq.node.containment.map_faults import MapFaults
 from fedq.node.copies.emptying import cancel_all, cancel_readers
@@ -60,15 +61,17 @@ from fedq.wiring.cluster_map.state import (
 #: What a command costs, and each of its operations and of the changes that come of them.
 _COMMAND_WORK: Final = 10
 _STEP_WORK: Final = 8
+#: So many peers hear at once how far this node has applied the map.
+_TOLD_AT_ONCE_MAX: Final = 16
 
 
 class MapFlow:
     """Carries committed map changes to the machines of this node."""
 
     __slots__ = (
-        "_is_up", "_told", "asking", "cluster", "consuming", "digests", "evictions", "faults",
-        "fragments", "getting", "outlets", "policies", "private", "proposals",
-        "relays", "roles", "routes", "sessions", "state", "tallies", "tracing",
+        "_asking", "_is_up", "_late", "_told", "asking", "cluster", "consuming", "digests",
+        "evictions", "faults", "fragments", "getting", "outlets", "policies", "private",
+        "proposals", "relays", "roles", "routes", "sessions", "state", "tallies", "tracing",
     )  # fmt: skip
 
     def __init__(
@@ -99,6 +102,9 @@ class MapFlow:
         )
         #: The map version that the peers were told last.
         self._told = 0
+        #: Requests of which the changes came in this turn, and peers that hear later of them.
+        self._asking: list[str] = []
+        self._late: dict[NodeId, None] = {}
         #: Whether the map has this process as running.
         self._is_up = False
         self._load(())
@@ -132,6 +138,7 @@ class MapFlow:
         results, changed = len(applied.results), len(applied.changes)
         self.state.work.apply(_COMMAND_WORK + _STEP_WORK * (results + changed))
         if applied.request:
+            self._asking.append(applied.request)
             self.proposals.on_committed(applied.request, list(applied.results))
 
     def on_snapshot(self, read: ReadMap) -> None:
@@ -407,12 +414,28 @@ class MapFlow:
     # --- the end of a turn -------------------------------------------------------------------
 
     def tell_version(self) -> None:
-        """Tells the peers how far this node has applied the map."""
-        version = self.state.map.version
+        """Tells the peers how far this node has applied the map: many of them, not all at once.
+
+        Each tells each other one, so a change costs as many frames as there are pairs. Of many
+        nodes those hear at once that asked for the change, and wait for all to have it; the others
+        with the next heartbeat, in its frame.
+        """
+        version, late = self.state.map.version, self._late
         if version != self._told:
             self._told = version
-            for node in self.state.live_peers():
+            peers = self.state.live_peers()
+            if len(peers) > _TOLD_AT_ONCE_MAX:
+                late.update(dict.fromkeys(peers))
+                peers = [node for node in peers if asked(node, self._asking)]
+            for node in peers:
+                late.pop(node, None)
                 self.sessions.tell_version(node)
+        self._asking.clear()
+        if late and self.cluster.beat_due:
+            for node in self.state.live_peers():
+                if node in late:
+                    self.sessions.tell_version(node)
+            late.clear()
 
     def on_map_applied(self, sender: NodeId, message: MapApplied) -> None:
         """Takes note that a peer has applied the map up to a version."""

@@ -4,19 +4,25 @@ In: the node's settings, and the policy that a client's declaration means. Out: 
 queue's fragment obeys (docs/adr/0093-what-waits-for-a-subscriber-is-bounded.md).
 """
 
-from fedq.core.policy import PLAIN, QueuePolicy
+from typing import Final
+
+from fedq.core.policy import PLAIN, REJECT_PUBLISH, REJECT_PUBLISH_DLX, QueuePolicy
 from fedq.node.settings import NodeSettings
+
+#: A length that no queue has: what a queue may hold is asked for elsewhere.
+_ANY_LENGTH: Final = 1 << 62
 
 
 class Bounding:
     """The bounds of one node."""
 
-    __slots__ = ("_bytes", "_closes", "_length", "_plain")
+    __slots__ = ("_bytes", "_closes", "_keeps_oldest", "_length", "_plain")
 
     def __init__(self, settings: NodeSettings) -> None:
         self._length = settings.exclusive_queue_messages or None
         self._bytes = settings.exclusive_queue_bytes or None
         self._closes = settings.exclusive_queue_disconnects
+        self._keeps_oldest = settings.exclusive_queue_keeps_oldest
         #: Of nearly all queues: one for all of them.
         self._plain = self._bounded(PLAIN)
 
@@ -29,12 +35,25 @@ class Bounding:
 
         Not if its client has said how long it may be.
         """
-        return self._closes and policy.max_length is None and policy.max_bytes is None
+        return self._closes and not policy.is_bounded
+
+    def keeps_oldest(self, policy: QueuePolicy) -> bool:
+        """Whether what comes to such a queue is dropped when it is full; likewise."""
+        return self._keeps_oldest and not policy.is_bounded
 
     def _bounded(self, policy: QueuePolicy) -> QueuePolicy:
-        return policy._replace(
+        bounded = policy._replace(
             max_length=_lesser(policy.max_length, self._length),
             max_bytes=_lesser(policy.max_bytes, self._bytes),
+        )
+        if not self.keeps_oldest(policy):
+            return bounded
+        # It refuses what comes when it is full; whoever publishes does not hear of it
+        # (`fedq.node.publishing.admission`).
+        dies = policy.dead_letter_exchange is not None
+        return bounded._replace(
+            max_length=_ANY_LENGTH if bounded.max_length is None else bounded.max_length,
+            overflow=REJECT_PUBLISH_DLX if dies else REJECT_PUBLISH,
         )
 
 

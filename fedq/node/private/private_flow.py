@@ -50,7 +50,9 @@ class PrivateFlow:
         )  # fmt: skip
         fragment.out.losses = state.losses
         closes = self._bounding.closes(policy)
-        private = PrivateQueue(key, fragment, owner, policy, state.now_ms, closes)
+        private = PrivateQueue(
+            key, fragment, owner, policy, state.now_ms, closes, self._bounding.keeps_oldest(policy)
+        )
         state.risk.begin()
         if policy.expires_ms is not None:
             state.expiring[key] = None
@@ -73,6 +75,7 @@ class PrivateFlow:
                 state.expiring.pop(private.key, None)
         private.policy = policy
         private.closes = self._bounding.closes(policy)
+        private.keeps_oldest = self._bounding.keeps_oldest(policy)
         private.is_plain = policy._replace(expires_ms=None) == PLAIN
         private.sole_consumer = None
         state.marks.queues[private.key] = None
@@ -89,6 +92,7 @@ class PrivateFlow:
             state.tracer.on_deleted(private.key, private.fragment.fragment_id)
         del state.private[private.key]
         state.nonempty_private.pop(private.key, None)
+        state.exclusive_waiting.forget(private)
         state.expiring.pop(private.key, None)
         del state.private_by_id[private.fragment.fragment_id]
         state.marks.queues.pop(private.key, None)

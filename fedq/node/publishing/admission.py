@@ -218,7 +218,10 @@ class Admission:
         self.state.marks.queues[primary.queue] = None
 
     def publish_private(self, private: PrivateQueue, messages: Sequence[bytes]) -> list[int]:
-        """Takes publishes for a private queue; returns the indexes of those that it refuses."""
+        """Takes publishes for a private queue; returns the indexes of those that it refuses.
+
+        Not of those that its node drops: nobody who publishes hears that a subscriber is slow.
+        """
         fragment, unix_ms = private.fragment, self.state.unix_ms
         private.sole_consumer = None
         self.state.marks.queues[private.key] = None
@@ -233,7 +236,7 @@ class Admission:
             return []
         start = 0
         while start < len(messages):
-            room = self._room(private.key, fragment, messages[start:])
+            room = self._room_private(private, messages[start:])
             if not room:
                 break
             self._admit_private(fragment, messages[start : start + room])
@@ -243,7 +246,11 @@ class Admission:
             first = fragment.last + 1
             self._admit_private(fragment, messages[start:])
             fragment.dead_letter_ready(list(range(first, first + len(refused))), TOO_LONG)
-        return refused
+        if not private.keeps_oldest:
+            return refused
+        private.dropped += len(refused)
+        self.state.exclusive_dropped += len(refused)
+        return []
 
     def _admit_private(self, fragment: Fragment, messages: Sequence[bytes]) -> None:
         """Takes publishes for which there is room, or that are to die at once."""
@@ -277,3 +284,15 @@ class Admission:
             self.state.work.owes_batch = False
             room = fits(fragment, messages)
         return room
+
+    def _room_private(self, private: PrivateQueue, messages: Sequence[bytes]) -> int:
+        """As `_room`, and what all exclusive queues together have room for."""
+        room = self._room(private.key, private.fragment, messages)
+        waiting = self.state.exclusive_waiting
+        if not room or not waiting.bounds or waiting.fits(private, messages) >= room:
+            return room
+        # As above: what is free gets a batch, and is noted.
+        self.state.work.owes_batch = True
+        self.dispatcher.everywhere(private.key)
+        self.state.work.owes_batch = False
+        return min(room, waiting.fits(private, messages))

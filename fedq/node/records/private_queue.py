@@ -13,15 +13,18 @@ class PrivateQueue:
     __slots__ = (
         "arguments", "auto_delete", "bindings", "claimed", "closes", "dropped", "durable", "ending",
         "fragment",
-        "had_consumers", "hub", "is_counted", "is_plain", "key", "owner", "policy", "sole_consumer",
-        "used_ms",
+        "had_consumers", "hub", "is_counted", "is_plain", "keeps_oldest", "key", "owner", "policy",
+        "sole_consumer", "used_ms", "waiting", "waiting_bytes",
     )  # fmt: skip
 
     def __init__(
         self, key: QueueKey, fragment: Fragment, owner: Client, policy: QueuePolicy,
-        now_ms: int, closes: bool = False,
+        now_ms: int, closes: bool = False, keeps_oldest: bool = False,
     ) -> None:  # fmt: skip
-        """`policy`: what its client asked for; `closes`: its owner leaves when it is too long."""
+        """`policy`: what its client asked for; `closes`: its owner leaves when it is too long.
+
+        `keeps_oldest`: what comes when it is full is dropped, and nobody is told.
+        """
         #: The consumer that gets whatever comes, at once: the only one, of a queue that holds
         #: nothing (`fan_out`). Void as soon as anything of that may change.
         self.sole_consumer: Consumer | None = None
@@ -45,6 +48,9 @@ class PrivateQueue:
         self.ending = False
         self.had_consumers = False
         self.closes = closes
+        self.keeps_oldest = keeps_oldest
+        #: How many messages, and bytes, waited when its last turn was over (`ExclusiveWaiting`).
+        self.waiting = self.waiting_bytes = 0
         #: Messages that its length cost it.
         self.dropped = 0
         #: It is one of `NodeState.private_unnamed`.

@@ -32,6 +32,7 @@ from fedq.node.records.client_state import Channel, Client, Consumer, Owner
 from fedq.node.records.disk.reads import Reads
 from fedq.node.records.disk.scratch import FILE_BYTES_MAX, Scratch
 from fedq.node.records.disk.scrub import Scrub
+from fedq.node.records.exclusive_waiting import ExclusiveWaiting
 from fedq.node.records.marks import Marks
 from fedq.node.records.message_counts import MessageCounts
 from fedq.node.records.peer import Peer
@@ -81,9 +82,9 @@ class NodeState:
         self.private_by_id: dict[int, PrivateQueue] = {}
         #: Those that held messages at the end of the turn that last touched them: few, of many.
         self.nonempty_private: dict[QueueKey, PrivateQueue] = {}
+        self.exclusive_waiting = ExclusiveWaiting(settings)
         self.private_made = 0
-        #: How many of them, by virtual host, clients declared without a name of their own: the
-        #: map knows of the others.
+        #: How many of them, by virtual host, no client has named: the map knows of the others.
         self.private_unnamed: dict[str, int] = {}
         #: Consumers of private queues so far.
         self.tickets_given = 0
@@ -155,8 +156,7 @@ class NodeState:
         #: Owners of private queues that are too long, with the name of one: they are to leave, at
         #: the end of the turn. And what these lengths, and that, have come to so far.
         self.overrun: dict[Client, str] = {}
-        self.exclusive_dropped = 0
-        self.slow_closed = 0
+        self.exclusive_dropped = self.slow_closed = 0
         self.scrub = Scrub()
         self.damaged: dict[FragmentId, None] = {}
         self.disk_free = -1

@@ -80,6 +80,7 @@ class NodeView:
             notes=tuple(notes(state)),
             failed_logins=self._node.clients.access.failed_logins,
             exclusive_dropped=state.exclusive_dropped,
+            exclusive_waiting=state.exclusive_waiting.messages,
             slow_closed=state.slow_closed,
             scrub=self.scrub(),
             alarms=alarms_of(state),

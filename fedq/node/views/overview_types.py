@@ -103,9 +103,11 @@ class NodeOverview:
     notes: tuple[str, ...] = ()
     #: Since its start.
     failed_logins: int = 0
-    #: Messages that lengths of exclusive queues cost them, and owners that had to leave for them.
+    #: Messages that lengths of exclusive queues cost them, owners that had to leave for them, and
+    #: messages that wait there.
     exclusive_dropped: int = 0
     slow_closed: int = 0
+    exclusive_waiting: int = 0
     scrub: ScrubOverview = ScrubOverview()
     alarms: AlarmOverview = NO_ALARM
     counts: MessageCounts = field(default_factory=MessageCounts)

@@ -82,7 +82,7 @@ class AmqpServer:
     __slots__ = (
         "_behind", "_clients", "_connections_max", "_feed", "_has_ended", "_last_number", "_loop",
         "_node", "_servers", "_spared", "_warned_at", "failed_handshakes", "lobby", "reading",
-        "writers",
+        "takes_none", "writers",
     )  # fmt: skip
 
     def __init__(
@@ -111,6 +111,8 @@ class AmqpServer:
         self.reading = Reading(feed, node.on_bytes)
         #: Clients whose transports hold more than `write_buffer_bytes_max`.
         self._behind: dict[_Client, None] = {}
+        #: It does not listen any more.
+        self.takes_none = False
         #: Nobody is let in any more.
         self._has_ended = False
 
@@ -123,7 +125,12 @@ class AmqpServer:
         self._servers.append(server)
 
     def stop_listening(self) -> None:
-        """Stops taking new clients; those that are there stay."""
+        """Stops taking new clients, for good; those that are there stay."""
+        self.takes_none = True
+        self.close_ports()
+
+    def close_ports(self) -> None:
+        """Stops taking new clients for now."""
         for server in self._servers:
             server.close()
         self._servers.clear()

@@ -29,6 +29,7 @@ from fedq.core.addresses import NODE_NAME_PATTERN
 from fedq.core.ids import NodeId
 from fedq.shell.config import environment
 from fedq.shell.config import yaml as config_yaml
+from fedq.shell.config.exclusive_queues import ExclusiveSection
 from fedq.shell.config.reaching import check_address, check_peers
 from fedq.shell.config.secret_files import SecretError, read_password
 from fedq.shell.config.values import (
@@ -114,7 +115,7 @@ class _Certificates(_Section):
 _Consumers = Annotated[int, Field(ge=1, le=1_000_000)]
 
 
-class _Limits(_Section):
+class _Limits(ExclusiveSection, _Section):
     connections: Annotated[int, Field(ge=1, le=10_000_000)] | None = None
     logins_per_address: Annotated[int, Field(ge=1, le=10_000_000)] = limits.LOGINS_PER_ADDRESS_MAX
     fragment_threshold: Annotated[int, Field(ge=1, le=1_000_000_000)] = 1_000
@@ -122,11 +123,6 @@ class _Limits(_Section):
     channel_max: Annotated[int, Field(ge=1, le=65_535)] = limits.CHANNELS_MAX
     consumer_max_per_channel: _Consumers = limits.CONSUMERS_PER_CHANNEL_MAX
     consumer_max_per_connection: _Consumers = limits.CONSUMERS_PER_CONNECTION_MAX
-    exclusive_queue_messages: Annotated[int, Field(ge=0, le=1 << 40)] = (
-        limits.EXCLUSIVE_QUEUE_MESSAGES_MAX
-    )
-    exclusive_queue_bytes: Annotated[int, Field(ge=0, le=1 << 50)] = 0
-    exclusive_queue_overflow: Literal["drop-head", "disconnect"] = "drop-head"
     disk_free_bytes: Annotated[int, Field(ge=0, le=1 << 60)] = limits.DISK_FREE_BYTES_MIN
     scrub_bytes_per_second: Annotated[int, Field(ge=0, le=1 << 40)] = limits.SCRUB_BYTES_PER_SECOND
 
@@ -269,9 +265,7 @@ def _convert(
         channels_max=given.channel_max,
         consumers_per_channel_max=given.consumer_max_per_channel,
         consumers_per_connection_max=given.consumer_max_per_connection,
-        exclusive_queue_messages=given.exclusive_queue_messages,
-        exclusive_queue_bytes=given.exclusive_queue_bytes,
-        exclusive_queue_overflow=given.exclusive_queue_overflow,
+        exclusive=given.exclusive,
         disk_free_bytes_min=given.disk_free_bytes,
         scrub_bytes_per_second=given.scrub_bytes_per_second,
         timing=Timing(**document.timing.model_dump()),

@@ -20,13 +20,14 @@ from fedq.core.limits import (
     CONSUMERS_PER_CHANNEL_MAX,
     CONSUMERS_PER_CONNECTION_MAX,
     DISK_FREE_BYTES_MIN,
-    EXCLUSIVE_QUEUE_MESSAGES_MAX,
     LOGINS_PER_ADDRESS_MAX,
     RETIRE_AGE_MS,
     RETIRE_IDLE_MS,
     SCRUB_BYTES_PER_SECOND,
     SCRUB_EVERY_MS,
 )
+from fedq.shell.config.exclusive_queues import DEFAULT as UNSAID
+from fedq.shell.config.exclusive_queues import ExclusiveQueues
 
 DEFAULT_AMQP_PORT: Final = 5672
 DEFAULT_ADMIN_PORT: Final = 15692
@@ -158,10 +159,7 @@ class NodeConfig:
     channels_max: int = CHANNELS_MAX
     consumers_per_channel_max: int = CONSUMERS_PER_CHANNEL_MAX
     consumers_per_connection_max: int = CONSUMERS_PER_CONNECTION_MAX
-    #: What may wait in an exclusive queue, and what happens then.
-    exclusive_queue_messages: int = EXCLUSIVE_QUEUE_MESSAGES_MAX
-    exclusive_queue_bytes: int = 0
-    exclusive_queue_overflow: str = "drop-head"
+    exclusive: ExclusiveQueues = UNSAID
     disk_free_bytes_min: int = DISK_FREE_BYTES_MIN
     #: How much of its journal the node reads again in a second, looking for rot; 0: none.
     scrub_bytes_per_second: int = SCRUB_BYTES_PER_SECOND

@@ -142,6 +142,30 @@ def test_the_command_goes_on_with_as_many_as_fit_where_it_was_told_to() -> None:
     assert command.refusals(wanted, 20_000, 28_232) == []
 
 
+def test_workers_of_one_host_share_a_port_and_not_quite_evenly() -> None:
+    wanted = command.options(
+        ["--nodes", "1", "--host-workers", "6", "--subscribers", "100000", "--workers", "6"]
+    )
+    assert command.fitting(wanted, 20_000, 28_232) == 100_000
+    assert command.refusals(wanted, 20_000, 28_232) == []
+    wanted.host_workers = 5
+    assert command.fitting(wanted, 20_000, 28_232) == int(5 * 19_664 / 1.1)
+    (text,) = command.refusals(wanted, 20_000, 28_232)
+    assert "raise their file limit (`ulimit -n`)" in text
+
+
+@pytest.mark.parametrize("as_many", [[], ["--as-many-as-fit"]])
+def test_with_files_for_nobody_nothing_is_started(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], as_many: list[str]
+) -> None:
+    monkeypatch.setattr(preflight, "descriptors", lambda: 180)
+    assert command.main(["--subscribers", "3000", "--workers", "2", *as_many]) == 2
+    told = capsys.readouterr().err
+    assert "a process may open 180 files: raise `ulimit -n` to 1,700\n" in told
+    assert "a node keeps 336 files for others, and may open 180: raise `ulimit -n` to 1,336" in told
+    assert "going on" not in told
+
+
 def test_a_command_that_cannot_work_starts_nothing(capsys: pytest.CaptureFixture[str]) -> None:
     code = command.main(["--subscribers", "90000000", "--workers", "1"])
     assert code == 2
