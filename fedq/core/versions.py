@@ -58,6 +58,8 @@ DIRECTORIES: Final = 15
 RETIRING: Final = 15
 #: From which one on copies and votes go to different hosts first (docs/adr/0098).
 HOSTS: Final = 15
+#: From which one on queues are read by reservation (docs/adr/0107).
+QUEUE_READERS: Final = 15
 
 #: What operators get with each of the last ones, once all nodes speak it.
 FEATURES: Final[dict[int, tuple[str, ...]]] = {
@@ -70,6 +72,7 @@ FEATURES: Final[dict[int, tuple[str, ...]]] = {
     15: (
         "voters that are replaced by observers", "names that belong to one data directory",
         "policies", "fragments that are retired", "workers of a host",
+        "queues that are read by reservation",
     ),
 }  # fmt: skip
 
