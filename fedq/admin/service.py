@@ -29,6 +29,7 @@ from fedq.admin.own_process import OwnProcess, Stopping
 from fedq.admin.policy_answers import PolicyAnswers
 from fedq.admin.policy_service import PolicyService
 from fedq.admin.quarantine import AskQuarantine, QuarantineAnswers
+from fedq.admin.releasing import AskRelease, Releasing
 from fedq.admin.trace_answers import TraceAnswers
 from fedq.admin.trace_service import TraceService
 from fedq.node.views.overview_types import Overview
@@ -39,8 +40,9 @@ from fedq.shell.turn_times import TurnTimes
 SERVICE_NAME: str = pb.DESCRIPTOR.services_by_name["Admin"].full_name
 #: What members ask each other, each about itself.
 MEMBER_METHODS: Final = (
-    "LocalNode", "LocalFragments", "LocalConnections", "LocalQuarantine", "BrowseConnections",
-    "BrowseChannels", "BrowseConsumers", "BrowseSubscribers", "CloseConnections",
+    "LocalNode", "LocalFragments", "LocalConnections", "LocalQuarantine", "LocalReleaseReader",
+    "BrowseConnections", "BrowseChannels", "BrowseConsumers", "BrowseSubscribers",
+    "CloseConnections",
 )  # fmt: skip
 
 
@@ -59,9 +61,12 @@ class AdminService(AccessService, PolicyService, TraceService):
 
     def __init__(
         self, overview: Overview, connect: Connect, access: AccessAnswers, ask: AskQuarantine,
-        ask_close: AskClose, turns: TurnTimes, process: OwnProcess,
+        ask_close: AskClose, ask_release: AskRelease, turns: TurnTimes, process: OwnProcess,
     ) -> None:  # fmt: skip
-        """`ask`: has the node do something with what is in quarantine; `ask_close`: end clients."""
+        """`ask`: has the node do something with what is in quarantine; `ask_close`: end clients.
+
+        `ask_release`: give back what is reserved for a reader.
+        """
         super().__init__(access)
         self._overview = overview
         self._turns = turns
@@ -69,6 +74,7 @@ class AdminService(AccessService, PolicyService, TraceService):
         self._stopping = Stopping(overview.process()[0], process)
         self._others = OtherMembers(connect, overview.members)
         self._quarantine = QuarantineAnswers(overview, self._others, ask)
+        self._releasing = Releasing(overview, self._others, ask_release)
         self._cluster = ClusterAnswers(overview, self._others, turns, process)
         self._clients = ClientAnswers(overview, self._others, ask_close)
         self._traces = TraceAnswers(overview.process, access)
@@ -241,6 +247,22 @@ class AdminService(AccessService, PolicyService, TraceService):
     ) -> pb.QuarantineReply:
         """As `Quarantine`, with the fragments that this node serves."""
         return await reply(context, self._quarantine.local(request, timeout_s(context)))
+
+    async def ReleaseReader(
+        self,
+        request: pb.ReleaseReaderRequest,
+        context: grpc.aio.ServicerContext[pb.ReleaseReaderRequest, pb.ReleaseReaderReply],
+    ) -> pb.ReleaseReaderReply:
+        """What is reserved for a reader of a queue goes back to it."""
+        return await reply(context, self._releasing.everywhere(request, timeout_s(context)))
+
+    async def LocalReleaseReader(
+        self,
+        request: pb.ReleaseReaderRequest,
+        context: grpc.aio.ServicerContext[pb.ReleaseReaderRequest, pb.ReleaseReaderReply],
+    ) -> pb.ReleaseReaderReply:
+        """As `ReleaseReader`, of the fragments that this node serves."""
+        return await reply(context, self._releasing.local(request, timeout_s(context)))
 
     async def LocalNode(
         self,

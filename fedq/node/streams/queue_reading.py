@@ -10,6 +10,7 @@ a fragment one call is worked on at a time.
 Changes fragments of this node; marks them.
 """
 
+from collections.abc import Callable
 from typing import Final
 
 from fedq.core.ids import FragmentId, QueueKey
@@ -78,6 +79,15 @@ class QueueReading:
         primary.used_ms = self.state.now_ms
         self._busy[key] = None
         self.state.chores.begin(call, _Job(self, queue, primary, call))
+
+    def on_release(self, queue: QueueKey, name: str, answer: Callable[[int], None]) -> None:
+        """Puts back what is reserved for a reader in the fragments here; how much is answered."""
+        info = self.state.map.queues.get(queue)
+        numbers = info.fragments if info is not None else ()
+        here = [fragment for fragment in numbers if fragment in self.state.primaries]
+        tally = _Tally(len(here), answer)
+        for fragment in here:
+            self.on_asked(queue, ReaderCall(RELEASE, fragment, name, BATCH_MAX, tally.add))
 
     def on_read(self, queue: QueueKey, read: ReservedRead) -> None:
         """Takes a read; it is answered at once, unless a body has to come from the disk."""
@@ -178,6 +188,26 @@ class QueueReading:
     def look(self, fragment: Fragment) -> None:
         """Charges a walk over what is reserved."""
         self.state.work.spend(1 + (len(fragment.notes.get(NOTE_RESERVED, {})) >> _LOOK_SHIFT))
+
+
+class _Tally:
+    """Adds up answers, and tells the sum."""
+
+    __slots__ = ("_answer", "_count", "_left")
+
+    def __init__(self, left: int, answer: Callable[[int], None]) -> None:
+        self._left = left
+        self._count = 0
+        self._answer = answer
+        if not left:
+            answer(0)
+
+    def add(self, part: Reserved) -> None:
+        """Takes an answer."""
+        self._count += part.messages
+        self._left -= 1
+        if not self._left:
+            self._answer(self._count)
 
 
 class _Job:

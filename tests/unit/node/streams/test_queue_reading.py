@@ -317,7 +317,7 @@ def test_a_queue_with_one_consumer_alone_is_refused() -> None:
 def test_committed_batches_have_each_message_once_whatever_fails(data: st.DataObject) -> None:
     """A driver, its crashes, another consumer, failovers and restarts, against the book."""
     size = data.draw(st.sampled_from([1, 3]), "nodes")
-    cluster, client = begun(size)
+    cluster, _ = begun(size)
     published: list[str] = []
     sink: list[str] = []
     acked: list[str] = []
