@@ -155,7 +155,7 @@ class FedqQueueReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             )
         if offset.get("reader") != self._options.reader:
             raise PipelineError(
-                f"readerName: the checkpoint is of the reader {offset.get('reader')!r}; its numbers "
-                "mean nothing to another one"
+                f"readerName: the checkpoint is of the reader {offset.get('reader')!r}: numbers "
+                "of its batches mean nothing to another one"
             )
         return {int(number): int(at) for number, at in offset["batches"].items()}

@@ -1,4 +1,4 @@
-"""Queues read by reservation through real nodes: over failures, by whom, and what strangers send."""
+"""Queues read by reservation through real nodes: over failures, by whom, what strangers send."""
 
 import os
 from collections.abc import Iterator
@@ -201,4 +201,5 @@ def test_a_second_reader_of_the_name_and_the_release_of_a_dead_one(
     assert node.ask("queue", "release", "left", "r")["messages"] == 5
     assert node.ask("queue", "show", "left")["ready"] == 5
     read = pb.ReadRequest(vhost="/", queue="left", fragment=fragment, reader="r", through=1)
-    assert refusal(stub.Read(read, metadata=GUEST, timeout=10)) is grpc.StatusCode.FAILED_PRECONDITION
+    code = refusal(stub.Read(read, metadata=GUEST, timeout=10))
+    assert code is grpc.StatusCode.FAILED_PRECONDITION

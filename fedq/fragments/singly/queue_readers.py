@@ -1,4 +1,4 @@
-"""Who reads a queue by reservation: names, and how far each is settled (docs/adr/0107).
+"""Readers of a queue by reservation: names, and how far each is settled (docs/adr/0107).
 
 A reader has a number, which stands in the notes of what is reserved for it, beside the number of
 the batch that this is of. A *mark* is both: `number << BATCH_BITS | batch`; of a name it says up to

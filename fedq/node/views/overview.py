@@ -263,7 +263,7 @@ def _fragment_overview(
 
 
 def _queue_readers(fragment: Fragment) -> list[NamedReaderOverview]:
-    """Who reads a queue by reservation: the batch up to which all is settled, what is reserved."""
+    """Readers by reservation: the batch up to which all is settled, and what is reserved."""
     readers = fragment.queue_readers
     return [
         NamedReaderOverview(name, readers.settled(name) if readers is not None else 0, count, None)

@@ -84,8 +84,6 @@ class HandFilled:
     ready: Readiness = Readiness.READY
     #: What clients were to be told, and which ones.
     closed: list[tuple[int | None, str | None, str | None, str]] = field(default_factory=list)
-    #: Readers of queues whose reservations were released.
-    released: list[tuple[QueueKey, str]] = field(default_factory=list)
 
     def node(self) -> NodeOverview:
         return self.node_overview
@@ -174,10 +172,6 @@ class HandFilled:
         later = sorted(place for place in places if place > begin)
         found = [places[place] for place in later[:most]]
         return ClientPage(found, later[most - 1] if len(later) > most else None)
-
-    def release(self, queue: QueueKey, reader: str, answer: Callable[[int], None]) -> None:
-        self.released.append((queue, reader))
-        answer(2)
 
     def close(
         self, number: int | None, user: str | None, vhost: str | None, text: str,
@@ -442,7 +436,7 @@ class Served:
             access = AccessAnswers(self.shared, self.shared.ask)
             service = AdminService(
                 overview, lambda _, address: _channel(address), access, lambda *_: None,
-                overview.close, overview.release, self.turns,
+                overview.close, lambda *_: None, self.turns,
                 OwnProcess(partial(self._admin_address, name), partial(self._stop_process, name)),
             )  # fmt: skip
             service.add_to(server)

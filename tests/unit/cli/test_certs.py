@@ -98,7 +98,7 @@ def test_asking_a_node_that_demands_certificates(files: CertificateFiles, tmp_pa
         access = AccessAnswers(shared, shared.ask)
         service = AdminService(
             overview, lambda _, address: open_channel(address, files), access, lambda *_: None,
-            overview.close, overview.release, TurnTimes(), OwnProcess(lambda: "", lambda: None),
+            overview.close, lambda *_: None, TurnTimes(), OwnProcess(lambda: "", lambda: None),
         )  # fmt: skip
         server = grpc.aio.server()
         service.add_to(server)

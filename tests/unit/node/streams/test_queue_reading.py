@@ -1,6 +1,7 @@
 """Queues are read by reservation: the same rows again until they are committed, and never after."""
 
-from dataclasses import dataclass, field
+from collections.abc import Callable
+from dataclasses import dataclass
 
 import pytest
 from hypothesis import given, settings
@@ -89,16 +90,13 @@ def led(cluster: Cluster, fragment: FragmentId) -> str | None:
 
 @dataclass
 class Reader:
-    """A reader of one fragment, with the two logs of Spark's checkpoint."""
+    """A reader of one fragment, and the last batch that it has committed."""
 
     cluster: Cluster
     name: str = "r"
     instance: str = "1"
     begins: bool = True
-    #: Batches that are planned, as (after, through, bodies when first read); committed ones.
-    planned: list[tuple[int, int]] = field(default_factory=list)
     committed: int = 0
-    rows: dict[int, list[str]] = field(default_factory=dict)
 
     def call(self, kind: int, through: int, most: int = 100) -> Reserved:
         heard: list[Reserved] = []
@@ -312,6 +310,53 @@ def test_a_queue_with_one_consumer_alone_is_refused() -> None:
     assert Reader(cluster).call(RESERVE, 0).verdict == ONE_CONSUMER
 
 
+class Spark:
+    """A query with its checkpoint: what is planned and committed, and what was written."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self.cluster = cluster
+        self.reader = Reader(cluster)
+        self.committed = 0
+        self.planned: int | None = None
+        self.rows: list[str] | None = None
+        self.sink: list[str] = []
+
+    def plan(self, most: int, is_logged: bool) -> None:
+        if self.planned is None:
+            answer = self.reader.insist(RESERVE, self.committed, most)
+            assert answer.verdict == DONE
+            if answer.messages and is_logged:
+                self.planned = answer.through
+
+    def read(self, size: int) -> None:
+        if self.planned is not None:
+            found = self.reader.read(self.committed, self.planned, size)
+            assert self.rows in (None, found), "a batch that was begun again has other rows"
+            self.rows = found
+
+    def commit(self) -> None:
+        if self.planned is not None and self.rows is not None:
+            self.sink += self.rows
+            self.committed, self.planned, self.rows = self.planned, None, None
+
+    def settle(self) -> None:
+        assert self.reader.insist(SETTLE, self.committed).verdict == DONE
+
+    def crash(self) -> None:
+        """A new process has the checkpoint, and nothing else."""
+        self.reader = Reader(self.cluster, instance=f"{self.reader.instance}+")
+
+    def finish(self) -> None:
+        """Takes all that is there."""
+        before = -1
+        while before < len(self.sink):
+            before = len(self.sink)
+            self.plan(100, True)
+            self.read(1 << 20)
+            self.commit()
+        self.settle()
+
+
 @settings(max_examples=examples(25), deadline=None)
 @given(data=st.data())
 def test_committed_batches_have_each_message_once_whatever_fails(data: st.DataObject) -> None:
@@ -319,61 +364,39 @@ def test_committed_batches_have_each_message_once_whatever_fails(data: st.DataOb
     size = data.draw(st.sampled_from([1, 3]), "nodes")
     cluster, _ = begun(size)
     published: list[str] = []
-    sink: list[str] = []
     acked: list[str] = []
-    #: The two logs of the checkpoint: what is planned, and up to where it is committed.
-    committed, planned = 0, None
-    rows: list[str] | None = None
-    reader = Reader(cluster)
-    steps = ("publish", "plan", "read", "commit", "settle", "crash", "consume", "kill", "start")
-    for step in data.draw(st.lists(st.sampled_from(steps), max_size=25), "steps"):
-        if step == "publish":
-            bodies = [f"{len(published) + each}" for each in range(5)]
-            publisher = cluster.client(next(iter(_living(cluster))))
-            publisher.ask(ConfirmSelect(), ConfirmSelectOk)
-            publish(cluster, publisher, *bodies)
-            published += bodies
-        elif step == "plan" and planned is None:
-            answer = reader.insist(RESERVE, committed, data.draw(st.integers(1, 8), "most"))
-            assert answer.verdict == DONE
-            if answer.messages and data.draw(st.booleans(), "is in the log"):
-                planned = answer.through
-        elif step == "read" and planned is not None:
-            found = reader.read(committed, planned, data.draw(st.sampled_from([1, 1 << 20])))
-            assert rows is None or rows == found, "a batch that was begun again has other rows"
-            rows = found
-        elif step == "commit" and planned is not None and rows is not None:
-            sink += rows
-            committed, planned, rows = planned, None, None
-        elif step == "settle":
-            assert reader.insist(SETTLE, committed).verdict == DONE
-        elif step == "crash":
-            # A new process has the checkpoint, and nothing else.
-            reader = Reader(cluster, instance=f"{reader.instance}+")
-        elif step == "consume":
-            acked += _consume(cluster, data)
-        elif step == "kill" and len(_living(cluster)) == size:
-            victim = data.draw(st.sampled_from(sorted(_living(cluster))), "victim")
+    spark = Spark(cluster)
+
+    def publish_some() -> None:
+        bodies = [f"{len(published) + each}" for each in range(5)]
+        publisher = cluster.client(_living(cluster)[0])
+        publisher.ask(ConfirmSelect(), ConfirmSelectOk)
+        publish(cluster, publisher, *bodies)
+        published.extend(bodies)
+
+    def kill() -> None:
+        if len(_living(cluster)) == size:
+            victim = data.draw(st.sampled_from(_living(cluster)), "victim")
             cluster.kill(victim)
             if size == 1:
                 cluster.start(victim)
             cluster.pass_ms(8_000)
-        elif step == "start":
-            for name in sorted({str(each) for each in cluster.hosts} - set(_living(cluster))):
-                cluster.start(name)
+
+    def start() -> None:
+        for name in sorted({str(each) for each in cluster.hosts} - set(_living(cluster))):
+            cluster.start(name)
             cluster.pass_ms(8_000)
-    for _ in range(len(published) + 2):
-        if planned is None:
-            answer = reader.insist(RESERVE, committed)
-            if not answer.messages:
-                break
-            planned = answer.through
-        found = reader.read(committed, planned)
-        assert rows is None or rows == found
-        sink += found
-        committed, planned, rows = planned, None, None
-    assert reader.insist(SETTLE, committed).verdict == DONE
-    assert sorted(sink + acked, key=int) == published
+
+    steps: list[Callable[[], None]] = [
+        publish_some, kill, start, spark.commit, spark.settle, spark.crash,
+        lambda: spark.plan(data.draw(st.integers(1, 8)), data.draw(st.booleans())),
+        lambda: spark.read(data.draw(st.sampled_from([1, 1 << 20]))),
+        lambda: acked.extend(_consume(cluster, data)),
+    ]  # fmt: skip
+    for index in data.draw(st.lists(st.integers(0, len(steps) - 1), max_size=25), "steps"):
+        steps[index]()
+    spark.finish()
+    assert sorted(spark.sink + acked, key=int) == published
     assert ready(cluster) == 0
 
 
