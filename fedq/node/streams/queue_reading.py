@@ -237,6 +237,9 @@ class _Job:
         while True:
             if not self._reading.is_led(self._queue, self._primary):
                 return self._end(ELSEWHERE)
+            if self._primary.handing_over or self._primary.seen_at > 0:
+                # It moves: its next primary is to decide.
+                return self._end(NOT_YET)
             if self._going is None or self._going:
                 self._let_go()
             elif self._call.kind != RESERVE:

@@ -45,6 +45,7 @@ from fedq.node.records.streams.reservations import (
     ReservedRead,
 )
 from tests.examples import examples
+from tests.unit.node.copies.test_long_queues import SMALL, body, filled, stowed
 from tests.unit.node.harness import Client, Cluster
 
 KEY = QueueKey("/", "jobs")
@@ -75,9 +76,9 @@ def publish(cluster: Cluster, client: Client, *bodies: str) -> None:
     cluster.pass_ms(100)
 
 
-def fragments(cluster: Cluster) -> list[FragmentId]:
+def fragments(cluster: Cluster, queue: QueueKey = KEY) -> list[FragmentId]:
     living = next(host.node for host in cluster.hosts.values() if host.node is not None)
-    return list(living.state.map.queues[KEY].fragments)
+    return list(living.state.map.queues[queue].fragments)
 
 
 def led(cluster: Cluster, fragment: FragmentId) -> str | None:
@@ -97,10 +98,11 @@ class Reader:
     instance: str = "1"
     begins: bool = True
     committed: int = 0
+    queue: QueueKey = KEY
 
     def call(self, kind: int, through: int, most: int = 100) -> Reserved:
         heard: list[Reserved] = []
-        fragment = fragments(self.cluster)[0]
+        fragment = fragments(self.cluster, self.queue)[0]
         call = ReaderCall(
             kind, fragment, self.name, through, heard.append, instance=self.instance,
             begins=self.begins, most=most,
@@ -110,7 +112,7 @@ class Reader:
             return Reserved(ELSEWHERE)
         host = next(h for n, h in self.cluster.hosts.items() if n == home)
         node = host.node
-        host.inbox.append(lambda node: node.streams.queue_reading.on_asked(KEY, call))
+        host.inbox.append(lambda node: node.streams.queue_reading.on_asked(self.queue, call))
         self.cluster.wait_for(lambda: bool(heard) or host.node is not node)
         if not heard:
             return Reserved(ELSEWHERE)
@@ -129,14 +131,14 @@ class Reader:
 
     def part(self, after: int, through: int, begin: int = 0, size: int = 1 << 20) -> ReservedPart:
         heard: list[ReservedPart] = []
-        fragment = fragments(self.cluster)[0]
+        fragment = fragments(self.cluster, self.queue)[0]
         read = ReservedRead(fragment, self.name, after, through, begin, size, heard.append)
 
         def answered() -> bool:
             home = led(self.cluster, fragment)
             if home is not None and (not heard or heard[-1].verdict == ELSEWHERE):
                 host = next(h for n, h in self.cluster.hosts.items() if n == home)
-                host.inbox.append(lambda node: node.streams.queue_reading.on_read(KEY, read))
+                host.inbox.append(lambda node: node.streams.queue_reading.on_read(self.queue, read))
             return bool(heard) and heard[-1].verdict != ELSEWHERE
 
         self.cluster.wait_for(answered, 30_000)
@@ -310,6 +312,26 @@ def test_a_queue_with_one_consumer_alone_is_refused() -> None:
     assert Reader(cluster).call(RESERVE, 0).verdict == ONE_CONSUMER
 
 
+def test_what_is_on_disk_alone_is_read_in_order_and_over_a_restart() -> None:
+    cluster = Cluster(1, **SMALL)
+    filled(cluster, 300)
+    assert stowed(cluster, "n1") > 100
+    reader = Reader(cluster, queue=QueueKey("/", "q"))
+    rows: list[str] = []
+    while len(rows) < 150:
+        rows += reader.batch(40)
+    # Begun, and read again from the disk.
+    answer = reader.insist(RESERVE, reader.committed, 40)
+    begun = reader.read(reader.committed, answer.through)
+    cluster.kill("n1")
+    cluster.start("n1")
+    cluster.pass_ms(3_000)
+    assert reader.read(reader.committed, answer.through) == begun
+    while batch := reader.batch(40):
+        rows += batch
+    assert rows == [body(number) for number in range(300)]
+
+
 class Spark:
     """A query with its checkpoint: what is planned and committed, and what was written."""
 
@@ -362,7 +384,8 @@ class Spark:
 def test_committed_batches_have_each_message_once_whatever_fails(data: st.DataObject) -> None:
     """A driver, its crashes, another consumer, failovers and restarts, against the book."""
     size = data.draw(st.sampled_from([1, 3]), "nodes")
-    cluster, _ = begun(size)
+    priorities: FieldTable = {"x-max-priority": 3}
+    cluster, _ = begun(size, data.draw(st.sampled_from([{}, priorities]), "arguments"))
     published: list[str] = []
     acked: list[str] = []
     spark = Spark(cluster)
