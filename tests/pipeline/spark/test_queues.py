@@ -63,8 +63,6 @@ def test_what_cannot_be_read_is_said_in_a_sentence(
         ({"queue": "none"}, "no queue 'none' in vhost '/'"),
         ({"queue": stream}, "is a stream: name it as the stream"),
         ({"readerName": ""}, "readerName: name the reader"),
-        ({"stream": stream}, "queue and stream: name one of them"),
-        ({"startingOffsets": "latest"}, "startingoffsets: no such option"),
     ):
         said = spark.error(
             "follow", options=options | wrong, place=str(tmp_path / sentence[:5]), trigger=NOW
