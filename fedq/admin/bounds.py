@@ -35,6 +35,8 @@ CHUNK_STALL_MS: Final = 30_000
 STREAM_TIMES_MAX: Final = 16
 #: The highest offset, or time, that one may ask for.
 STREAM_NUMBER_MAX: Final = 1 << 62
+#: How long the name of a process is that reads a queue.
+READER_INSTANCE_BYTES_MAX: Final = 64
 #: What an answer of a whole page may take on the wire.
 ADMIN_MESSAGE_BYTES_MAX: Final = 16 * 1024 * 1024
 

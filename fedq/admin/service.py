@@ -32,6 +32,7 @@ from fedq.admin.parameter_service import ParameterService
 from fedq.admin.policy_answers import PolicyAnswers
 from fedq.admin.policy_service import PolicyService
 from fedq.admin.quarantine import AskQuarantine, QuarantineAnswers
+from fedq.admin.releasing import AskRelease, Releasing
 from fedq.admin.shovel_answers import ShovelAnswers
 from fedq.admin.topic_answers import TopicAnswers
 from fedq.admin.topic_service import TopicService
@@ -46,8 +47,9 @@ from fedq.shell.pb import admin_pb2_grpc
 SERVICE_NAME: str = pb.DESCRIPTOR.services_by_name["Admin"].full_name
 #: What members ask each other, each about itself.
 MEMBER_METHODS: Final = (
-    "LocalNode", "LocalFragments", "LocalConnections", "LocalQuarantine", "BrowseConnections",
-    "BrowseChannels", "BrowseConsumers", "BrowseSubscribers", "CloseConnections", "LocalShovels",
+    "LocalNode", "LocalFragments", "LocalConnections", "LocalQuarantine", "LocalReleaseReader",
+    "BrowseConnections", "BrowseChannels", "BrowseConsumers", "BrowseSubscribers",
+    "CloseConnections", "LocalShovels",
 )  # fmt: skip
 
 
@@ -67,10 +69,13 @@ class AdminService(AccessService, ParameterService, PolicyService, TopicService,
 
     def __init__(
         self, overview: Overview, connect: Connect, access: AccessAnswers, ask: AskQuarantine,
-        ask_close: AskClose, turns: Durations, process: OwnProcess, placed: PlacedShovels,
-        own_shovels: LocalShovels = no_shovels,
+        ask_close: AskClose, ask_release: AskRelease, turns: Durations, process: OwnProcess,
+        placed: PlacedShovels, own_shovels: LocalShovels = no_shovels,
     ) -> None:  # fmt: skip
-        """`ask`: has the node do something with what is in quarantine; `ask_close`: end clients."""
+        """`ask`: has the node do something with what is in quarantine; `ask_close`: end clients.
+
+        `ask_release`: give back what is reserved for a reader.
+        """
         super().__init__(access)
         self._overview = overview
         self._turns = turns
@@ -79,6 +84,7 @@ class AdminService(AccessService, ParameterService, PolicyService, TopicService,
         self._stopping = Stopping(overview.process()[0], process)
         self._others = OtherMembers(connect, overview.members)
         self._quarantine = QuarantineAnswers(overview, self._others, ask)
+        self._releasing = Releasing(overview, self._others, ask_release)
         self._cluster = ClusterAnswers(overview, self._others, turns, process)
         self._clients = ClientAnswers(overview, self._others, ask_close)
         self._traces = TraceAnswers(overview.process, access)
@@ -279,6 +285,22 @@ class AdminService(AccessService, ParameterService, PolicyService, TopicService,
     ) -> pb.QuarantineReply:
         """As `Quarantine`, with the fragments that this node serves."""
         return await reply(context, self._quarantine.local(request, timeout_s(context)))
+
+    async def ReleaseReader(
+        self,
+        request: pb.ReleaseReaderRequest,
+        context: grpc.aio.ServicerContext[pb.ReleaseReaderRequest, pb.ReleaseReaderReply],
+    ) -> pb.ReleaseReaderReply:
+        """What is reserved for a reader of a queue goes back to it."""
+        return await reply(context, self._releasing.everywhere(request, timeout_s(context)))
+
+    async def LocalReleaseReader(
+        self,
+        request: pb.ReleaseReaderRequest,
+        context: grpc.aio.ServicerContext[pb.ReleaseReaderRequest, pb.ReleaseReaderReply],
+    ) -> pb.ReleaseReaderReply:
+        """As `ReleaseReader`, of the fragments that this node serves."""
+        return await reply(context, self._releasing.local(request, timeout_s(context)))
 
     async def LocalNode(
         self,

@@ -214,6 +214,14 @@ STREAM_FILTER_BYTES_MAX: Final = 4 * KIB
 STREAM_FILTERS_MAX: Final = 512
 #: Names of readers that a stream keeps places for.
 STREAM_NAMES_MAX: Final = 1_000
+#: Readers of a queue by reservation that a fragment knows; what may be reserved of it by all of
+#: them, and by one call; and messages between two looks at the budget.
+QUEUE_READERS_MAX: Final = 64
+RESERVED_MAX: Final = 20_000
+RESERVED_BYTES_MAX: Final = 64 * MIB
+RESERVED_AT_ONCE_MAX: Final = 10_000
+RESERVED_AT_ONCE_BYTES_MAX: Final = 16 * MIB
+RESERVED_PIECE: Final = 500
 #: And readers with names, on all nodes.
 STREAM_MEMBERS_MAX: Final = 20_000
 #: Publishers with names that a fragment remembers; ranges of what it refused of one of them.

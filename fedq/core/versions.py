@@ -68,6 +68,8 @@ IN_ORDER: Final = 15
 TOPIC_PERMISSIONS: Final = 15
 #: And have passwords as RabbitMQ keeps them (docs/adr/0112).
 RABBIT_HASHES: Final = 15
+#: From which one on queues are read by reservation (docs/adr/0107).
+QUEUE_READERS: Final = 15
 
 #: What operators get with each of the last ones, once all nodes speak it.
 FEATURES: Final[dict[int, tuple[str, ...]]] = {
@@ -82,6 +84,7 @@ FEATURES: Final[dict[int, tuple[str, ...]]] = {
         "policies", "fragments that are retired", "workers of a host",
         "numbers of fragments that operators set", "declarations that are proposed together",
         "permissions of topics", "passwords as RabbitMQ keeps them", "parameters and shovels",
+        "queues that are read by reservation",
     ),
 }  # fmt: skip
 

@@ -79,9 +79,14 @@ NOTE_DUE: Final = 4
 #: When it came, in twice the Unix milliseconds, of some messages of a stream (docs/adr/0061); odd:
 #: of some behind it, before the next one of which this is noted, it was noted and is no more.
 NOTE_CAME: Final = 5
-NOTES: Final = (NOTE_EXPIRES, NOTE_RETURNS, NOTE_DEAD, NOTE_DUE, NOTE_CAME)
+#: For which reader of a queue it is reserved, and as of which batch
+#: (`fedq.fragments.singly.queue_readers`, docs/adr/0107).
+NOTE_RESERVED: Final = 6
+NOTES: Final = (
+    NOTE_EXPIRES, NOTE_RETURNS, NOTE_DEAD, NOTE_DUE, NOTE_CAME, NOTE_RESERVED,
+)  # fmt: skip
 #: Those that change while the message lives. The others come with it and stay as they are.
-NOTES_THAT_CHANGE: Final = (NOTE_RETURNS, NOTE_DEAD)
+NOTES_THAT_CHANGE: Final = (NOTE_RETURNS, NOTE_DEAD, NOTE_RESERVED)
 
 FLAG_RESENT = 0x01
 

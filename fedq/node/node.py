@@ -453,8 +453,7 @@ class Node:
         self.cluster.tallies.tick()
         self.consuming.getting.tick()
         self.copies.tick()
-        self.streams.paging.tick()
-        self.streams.naming.tick()
+        self.streams.tick()
         self.tracing.tick()
         if state.plan.has_news_of_dead:
             self._drop_dead()

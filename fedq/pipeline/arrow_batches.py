@@ -57,7 +57,7 @@ def batch_of(columns: Columns) -> pa.RecordBatch:
     arrays = [
         _numbers(array("i", (columns.fragment,)) * count, pa.int32()),
         _numbers(columns.offsets, pa.int64()),
-        _numbers(columns.came_us, _TIME),
+        _numbers(columns.came_us, _TIME) if columns.came_us else pa.nulls(count, _TIME),
         exchanges.take(which),
         keys.take(which),
         pa.array(columns.bodies, pa.binary()),

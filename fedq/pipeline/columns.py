@@ -54,7 +54,7 @@ class Columns(NamedTuple):
     """The columns of a chunk."""
 
     fragment: int
-    #: Of each row: its offset, and when it came, in Unix microseconds.
+    #: Of each row: its offset, and when it came, in Unix microseconds; none, if that is not known.
     offsets: "array[int]"
     came_us: "array[int]"
     bodies: list[bytes]
@@ -80,7 +80,7 @@ class Decoder:
         if sum(lengths) != len(chunk.data):
             raise PipelineError("a chunk has not as many bytes as its lengths say")
         fronts, front_of, bodies = self._apart(lengths, chunk.data)
-        came = _came(offsets, chunk.times)
+        came = array("q") if chunk.times is None else _came(offsets, chunk.times)
         return Columns(chunk.fragment, offsets, came, bodies, fronts, front_of)
 
     def _apart(

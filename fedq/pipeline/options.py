@@ -120,7 +120,7 @@ def read_options(options: Mapping[str, str], *, is_streaming: bool) -> ReadOptio
         rows_per_trigger=given.parse("maxOffsetsPerTrigger", 0, positive),
         fails_on_loss=given.parse("failOnDataLoss", True, flag),
         pushes_filters=given.parse("pushFilters", False, flag),
-        chunk_bytes=given.parse("chunkBytes", 0, _chunk_bytes),
+        chunk_bytes=given.parse("chunkBytes", 0, chunk_bytes),
         retry_s=given.parse("retryTimeout", 60.0, seconds),
     )
 
@@ -172,7 +172,8 @@ def _refuse_edge(bounds: Bounds, edge: Edge, what: str) -> None:
         raise OptionError(f"{what} has no rows")
 
 
-def _chunk_bytes(name: str, text: str) -> int:
+def chunk_bytes(name: str, text: str) -> int:
+    """What one answer of a node is to have, in bytes."""
     size = number(name, text)
     if not 64 * 1024 <= size <= 2 * 1024 * 1024:
         raise OptionError(f"{name}: 65536 to 2097152 bytes")

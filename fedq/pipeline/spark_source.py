@@ -58,6 +58,8 @@ from fedq.pipeline.pushdown import (
     narrowed,
     wanted_of,
 )
+from fedq.pipeline.queue_options import names_a_queue, read_queue_options
+from fedq.pipeline.spark_queue import FedqQueueReader
 from fedq.pipeline.spark_sink import FedqStreamWriter, FedqWriter
 from fedq.pipeline.stream_client import Stream, StreamClient
 
@@ -96,11 +98,15 @@ class FedqSource(DataSource):
 
     def reader(self, schema: StructType) -> DataSourceReader:
         """The reader of a batch; raises OptionError."""
+        if names_a_queue(self.options):
+            read_queue_options(self.options, is_streaming=False)
         options = read_options(self.options, is_streaming=False)
         return FedqFilteringReader(options) if options.pushes_filters else FedqReader(options)
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
         """The reader of a streaming query; raises OptionError."""
+        if names_a_queue(self.options):
+            return FedqQueueReader(read_queue_options(self.options, is_streaming=True))
         return FedqStreamReader(read_options(self.options, is_streaming=True))
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:

@@ -9,7 +9,7 @@ at whoever leads the fragment by then, until nothing has come for the time that 
 import logging
 from collections.abc import Iterator, Mapping, Sequence
 from types import TracebackType
-from typing import Any, Final, NamedTuple, Self
+from typing import Any, Final, NamedTuple, Protocol, Self, TypeVar
 
 import grpc
 
@@ -47,14 +47,23 @@ _BROKEN: Final = (
 logger = logging.getLogger(__name__)
 
 
+class _Piece(Protocol):
+    data: bytes
+    data_bytes: int
+
+
+Piece = TypeVar("Piece", bound=_Piece)
+
+
 class ReadChunk(NamedTuple):
     """Messages of a fragment, in order, as nodes keep them."""
 
     fragment: int
     #: Their offsets, in ascending ranges.
     ranges: list[tuple[int, int]]
-    #: From which offset on messages came at which time at the latest, in Unix milliseconds.
-    times: list[tuple[int, int]]
+    #: From which offset on messages came at which time at the latest, in Unix milliseconds; None:
+    #: nobody knows.
+    times: list[tuple[int, int]] | None
     #: Four bytes for each, big-endian; and the messages, one behind the other.
     lengths: bytes
     data: bytes
@@ -124,7 +133,7 @@ class StreamClient:
                     request, metadata=url.metadata, timeout=_DESCRIBE_S, wait_for_ready=False
                 )
             except grpc.RpcError as error:
-                silent.append(_passing(error, url))
+                silent.append(passing(error, url))
                 continue
             self.places[told.node] = url
             count = len(told.fragments)
@@ -166,7 +175,7 @@ class StreamClient:
                 home = self._home_of(span.fragment, patience)
                 continue
             try:
-                for pieces in _whole(self._call(url, span, at)):
+                for pieces in whole(self._call(url, span, at)):
                     chunk, following = self._taken(span, at, pieces)
                     patience.reset()
                     at = following
@@ -175,7 +184,7 @@ class StreamClient:
                 if at < span.end:
                     patience.wait(f"{url.address} ended a read before its end")
             except grpc.RpcError as error:
-                reason = _passing(error, url)
+                reason = passing(error, url)
                 patience.wait(reason)
                 home = self._home_of(span.fragment, patience)
 
@@ -243,7 +252,7 @@ def open_channel(url: NodeUrl, tls: TlsPaths) -> grpc.Channel:
     return grpc.secure_channel(url.address, credentials, _OPTIONS)
 
 
-def _passing(error: grpc.RpcError, url: NodeUrl) -> str:
+def passing(error: grpc.RpcError, url: NodeUrl) -> str:
     """Why a call failed, if it may succeed later; raises PipelineError if it will not."""
     call: Any = error
     code, details = call.code(), call.details() or "no reason was given"
@@ -284,7 +293,7 @@ def _state_of(told: pb.Fragment, node: str, times: Sequence[int]) -> FragmentSta
     )
 
 
-def _whole(pieces: Iterator[pb.Chunk]) -> Iterator[list[pb.Chunk]]:
+def whole(pieces: Iterator[Piece]) -> Iterator[list[Piece]]:
     """The pieces of each chunk."""
     for head in pieces:
         found, size = [head], len(head.data)

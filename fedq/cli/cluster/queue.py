@@ -9,7 +9,7 @@ from fedq.admin.bounds import QUEUES_PER_PAGE_MAX
 from fedq.cli.asking.asker import asking
 from fedq.cli.asking.endpoint import Endpoint, asking_a_node
 from fedq.cli.asking.forms import Form, queue_form, queue_state, stored_form
-from fedq.cli.cluster import moving, quarantine, queue_messages, shape
+from fedq.cli.cluster import moving, quarantine, queue_messages, releasing, shape
 from fedq.cli.cluster.queue_storage import storage_tables
 from fedq.cli.cluster.queue_why import why_lines
 from fedq.cli.terminal.failure import reporting
@@ -32,6 +32,7 @@ app.command("move")(queue_messages.move_messages)
 app.command("move-fragment")(moving.move_fragment)
 app.command("shape")(shape.shape_queue)
 app.command("quarantine")(quarantine.show_quarantine)
+app.command("release")(releasing.release_reader)
 
 
 @app.command("list")

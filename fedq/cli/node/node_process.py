@@ -14,6 +14,8 @@ import uvloop
 from fedq.admin.access_answers import AccessAnswers
 from fedq.admin.members import Connect
 from fedq.admin.own_process import OwnProcess
+from fedq.admin.queue_reader_answers import QueueReaderAnswers, Ways
+from fedq.admin.queue_reader_service import QUEUE_READERS_NAME, QueueReaderService
 from fedq.admin.service import SERVICE_NAME, AdminService, Answers
 from fedq.admin.stream_answers import StreamAnswers
 from fedq.admin.stream_logins import StreamLogins
@@ -27,10 +29,12 @@ from fedq.core.ids import ConnectionId, QueueKey
 from fedq.node.cluster.proposals import Result
 from fedq.node.containment.setting_aside import Aside
 from fedq.node.node import Node
+from fedq.node.records.streams.reservations import ReaderCall, ReservedRead
 from fedq.node.records.streams.scans import Scan
 from fedq.node.views.access_overview import AccessView
 from fedq.node.views.metric_view import MetricView
 from fedq.node.views.overview import overview
+from fedq.node.views.queue_reader_view import QueueReaderView
 from fedq.node.views.shovel_view import ShovelView
 from fedq.node.views.stream_view import StreamView
 from fedq.shell.config.own_listener import own_listener
@@ -74,6 +78,7 @@ async def _serve(config: NodeConfig, stop_with_stdin: bool) -> int:
         SERVICE_NAME, partial(_admin_service, config, runner, answers, shovels)
     )
     runner.add_admin_service(STREAMS_NAME, partial(_stream_service, runner))
+    runner.add_admin_service(QUEUE_READERS_NAME, partial(_queue_reader_service, runner))
     heed(runner.request_stop, stop_with_stdin=stop_with_stdin)
     try:
         await runner.start()
@@ -209,9 +214,13 @@ def _admin_service(
     ) -> None:  # fmt: skip
         runner.input(node.clients.evictions.on_asked, number, user, vhost, text, answer)
 
+    def ask_release(queue: QueueKey, reader: str, answer: Callable[[int], None]) -> None:
+        runner.input(node.streams.queue_reading.on_release, queue, reader, answer)
+
     answers = AccessAnswers(AccessView(node), ask)
     service = AdminService(
-        overview(node), connect, answers, ask_quarantine, ask_close, runner.durations.turns,
+        overview(node), connect, answers, ask_quarantine, ask_close, ask_release,
+        runner.durations.turns,
         OwnProcess(
             partial(_admin_address, config, runner), partial(_stop_asked, runner),
             is_worker=config.shares_ports,
@@ -232,3 +241,18 @@ def _stream_service(runner: NodeRunner, node: Node, connect: Connect) -> StreamS
     view = StreamView(node)
     answers = StreamAnswers(view, ask, done)
     return StreamService(answers, StreamLogins(view))
+
+
+def _queue_reader_service(runner: NodeRunner, node: Node, connect: Connect) -> QueueReaderService:
+    def ask(queue: QueueKey, call: ReaderCall) -> None:
+        runner.input(node.streams.queue_reading.on_asked, queue, call)
+
+    def read(queue: QueueKey, wanted: ReservedRead) -> None:
+        runner.input(node.streams.queue_reading.on_read, queue, wanted)
+
+    def done(wanted: ReservedRead) -> None:
+        runner.input(node.streams.queue_reading.on_read_done, wanted)
+
+    view = QueueReaderView(node)
+    answers = QueueReaderAnswers(view, Ways(ask, read, done))
+    return QueueReaderService(answers, StreamLogins(view))

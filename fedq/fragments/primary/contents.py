@@ -24,6 +24,7 @@ from fedq.fragments.runs.ranked import RankedFresh
 from fedq.fragments.runs.sized import SizedFresh
 from fedq.fragments.runs.stowed import StowedRanges, Stretch
 from fedq.fragments.singly.holders import DYING
+from fedq.fragments.singly.queue_readers import QueueReaders
 from fedq.fragments.singly.tracked import TrackedMessages
 from fedq.fragments.streams.log import StreamLog
 from fedq.fragments.streams.stream_runs import StreamRuns
@@ -56,8 +57,8 @@ class Contents:
     __slots__ = (
         "acknowledged", "bytes_held", "came", "doubts", "dropped", "dying", "expires",
         "fragment_id", "fresh", "handed_again", "handed_out", "in_flight", "last", "log", "origins",
-        "out", "policy", "publishers", "recorder", "refuses", "reign", "returned", "safe",
-        "seen_through", "shut", "singly", "tracked",
+        "out", "policy", "publishers", "queue_readers", "recorder", "refuses", "reign", "returned",
+        "safe", "seen_through", "shut", "singly", "tracked",
     )  # fmt: skip
 
     def __init__(
@@ -102,6 +103,8 @@ class Contents:
         self.origins: dict[Origin, int] = dict(origins or {})
         #: What was taken of publishers with names; None: there was none.
         self.publishers: KnownPublishers | None = None
+        #: Who reads the queue by reservation; None: nobody did.
+        self.queue_readers: QueueReaders | None = None
         #: Up to which position messages may be handed out: what is committed, if that matters.
         self.safe = EVERYTHING
         self.last: int = first_position(reign)
@@ -302,6 +305,20 @@ class Contents:
         if self.log is not None and self.log.came:
             return {**notes, NOTE_CAME: self.log.came}
         return notes
+
+    @property
+    def reader_places(self) -> dict[str, int]:
+        """What the record of readers says: where those of a stream go on, or marks of a queue's."""
+        if self.log is not None:
+            return self.log.readers.all()
+        return self.queue_readers.marks if self.queue_readers is not None else {}
+
+    def begin_readers(self, places: Mapping[str, int]) -> None:
+        """Takes up what the record of readers said in an earlier reign."""
+        if self.log is not None:
+            self.log.readers.begin_with(places)
+        elif places:
+            self.queue_readers = QueueReaders(places)
 
     def was_handed_out(self, position: int) -> bool:
         """Whether somebody may have seen the message: it is delivered as such."""

@@ -22,11 +22,17 @@ from fedq.core.ranges import Range, to_ranges
 from fedq.fragments.runs.beginnings import KnownNotes
 from fedq.fragments.runs.ranked import RankedFresh
 from fedq.fragments.singly.absent import Absent
-from fedq.fragments.singly.holders import DEAD, DELAYED
+from fedq.fragments.singly.holders import DEAD, DELAYED, RESERVED
 from fedq.fragments.singly.ready import ByPriority, Fifo, ReadyOrder
 from fedq.fragments.singly.times import Deadlines, Expiring
 from fedq.journal.notes import Notes, copy_of, table_of
-from fedq.journal.records import NOTE_DEAD, NOTE_DUE, NOTE_EXPIRES, NOTE_RETURNS
+from fedq.journal.records import (
+    NOTE_DEAD,
+    NOTE_DUE,
+    NOTE_EXPIRES,
+    NOTE_RESERVED,
+    NOTE_RETURNS,
+)
 from fedq.journal.steps import Steps, forget_within
 
 #: A time to live is told to this part of it, as a shift: what goes by steps has some in common.
@@ -127,6 +133,10 @@ class TrackedMessages:
         dead = list(self.notes.get(NOTE_DEAD, {}))
         self.died_before = frozenset(dead)
         self.unacked.update(dict.fromkeys(dead, DEAD))
+        if reserved := self.notes.get(NOTE_RESERVED):
+            for position in dead:
+                reserved.pop(position, None)
+            self.unacked.update(dict.fromkeys(reserved, RESERVED))
         ready = [position for position in self.messages if position not in self.unacked]
         waiting = [self.messages[position] for position in ready]
         self.line.extend(ready, waiting)
@@ -403,9 +413,10 @@ class TrackedMessages:
         for what, table in self.notes.items():
             if what not in (NOTE_EXPIRES, NOTE_RETURNS):
                 assert all(position in self.messages for position in table), f"stray notes {what}"
-        assert self.notes.get(NOTE_DEAD, {}).keys() == {
-            p for p, holder in self.unacked.items() if holder == DEAD
-        }
+        for what, owner in ((NOTE_DEAD, DEAD), (NOTE_RESERVED, RESERVED)):
+            assert self.notes.get(what, {}).keys() == {
+                p for p, holder in self.unacked.items() if holder == owner
+            }
         if self.policy.max_bytes is not None:
             assert self.ready_bytes == sum(body_size(self.messages[p]) for p in waiting)
 

@@ -321,11 +321,6 @@ class _Times:
         return [before, *stamps]
 
 
-def places_of(log: StreamLog | None) -> dict[str, int]:
-    """Where the named readers of a stream go on; nobody reads what is none."""
-    return log.readers.all() if log is not None else {}
-
-
 def sizes_of(messages: Iterable[bytes]) -> list[int]:
     """The bytes of each message."""
     return [len(message) for message in messages]

@@ -32,7 +32,6 @@ from fedq.core.ranges import within
 from fedq.core.versions import NAMED
 from fedq.fragments.primary.outbox import Owed
 from fedq.fragments.publishers.known_publishers import PUBLISHER_WORK
-from fedq.fragments.streams.log import places_of
 from fedq.fragments.upkeep.seen import mark_all, record_seen
 from fedq.node.consuming.keeping_up import (
     meet,
@@ -103,9 +102,10 @@ class FragmentFlow:
             fragment.recorder.publishers(fragment.last, publishers.marks)
             known = len(publishers.begun_with) + len(publishers)
             self.state.work.serve(known * PUBLISHER_WORK)
-        if fragment.log is not None and self.state.map.cluster_version >= NAMED:
+        is_read = fragment.log is not None or fragment.queue_readers is not None
+        if is_read and self.state.map.cluster_version >= NAMED:
             # Names that it knows from elsewhere are void.
-            fragment.recorder.readers(fragment.last, True, places_of(fragment.log))
+            fragment.recorder.readers(fragment.last, True, fragment.reader_places)
         if primary.seen_at:
             # A copy that begins now has not heard it.
             primary.seen_event = record_seen(fragment, primary.seen_at)

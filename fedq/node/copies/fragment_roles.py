@@ -24,7 +24,6 @@ from fedq.fragments.publishers.known_publishers import (
 )
 from fedq.fragments.replica import Replica
 from fedq.fragments.runs.stowed import StowedRanges, Stretch
-from fedq.fragments.streams.log import places_of
 from fedq.fragments.upkeep.asides import note_asides
 from fedq.fragments.upkeep.seen import take_up_seen
 from fedq.journal.events import ALL, Seen
@@ -133,7 +132,7 @@ class FragmentRoles:
             state.recovered[fragment] = RecoveredFragment(
                 dict(ended.messages.pairs()), ended.last, ended.reign, dict(ended.origins),
                 ended.notes, durable=ended.recorder.durable, stowed=ended.stowed,
-                scratched=ended.scratched, readers=places_of(ended.log),
+                scratched=ended.scratched, readers=ended.reader_places,
                 publishers=marks_of(ended.publishers),
             )  # fmt: skip
 
@@ -274,7 +273,7 @@ class FragmentRoles:
             fragment.doubts = True
         if fragment.log is not None:
             fragment.log.notes_times = self.state.all_speak(STREAM_TIMES)
-            fragment.log.readers.begin_with(copy.readers)
+        fragment.begin_readers(copy.readers)
         if copy.publishing is not None and (copy.publishing.sure or copy.publishing.ahead):
             # Also where nothing is sure: the disk may have what the last primary had taken.
             fragment.publishers = KnownPublishers(copy.publishing.sure, self.state.unix_ms)
@@ -384,7 +383,7 @@ class FragmentRoles:
             forget_between(notes, primary.damaged)
             return Copy(
                 here, old.origins, notes, old.last, stowed=list(stowed),
-                scratched=list(scratched), readers=places_of(old.log),
+                scratched=list(scratched), readers=old.reader_places,
                 publishing=CopiedPublishers(marks_of(old.publishers), old.reign),
             )  # fmt: skip
         backup = state.backups.get(fragment)

@@ -10,7 +10,6 @@ from typing import Final, NamedTuple, TypeAlias
 
 from fedq.core.ids import FragmentId, Origin
 from fedq.fragments.publishers.known_publishers import Marks, marks_of
-from fedq.fragments.streams.log import places_of
 from fedq.fragments.upkeep.alive import (
     EVERYWHERE,
     Found,
@@ -122,7 +121,7 @@ def seen_in(held: Held) -> Seen | None:
 def readers_in(held: Held) -> dict[str, int]:
     """Where its named readers go on."""
     if isinstance(held, Primary):
-        return places_of(held.fragment.log)
+        return held.fragment.reader_places
     return dict(held.replica.readers if isinstance(held, Backup) else held.readers)
 
 

@@ -6,7 +6,7 @@ from itertools import accumulate
 
 from fedq.core.ids import FragmentId, Incarnation, NodeId, QueueKey
 from fedq.fragments.fragment import Fragment
-from fedq.fragments.streams.log import places_of
+from fedq.fragments.upkeep.reserving import reserved_by_reader
 from fedq.journal.debt import dead_bytes
 from fedq.node.clients.elsewhere import has_room, sends_away
 from fedq.node.clients.fencing import NOT_JOINED
@@ -193,11 +193,13 @@ class NodeView:
         return list(queue_storage.copies_of(self._node, key))
 
     def named_readers(self, fragment: FragmentId) -> Sequence[NamedReaderOverview]:
-        """The named readers of a stream's fragment that this node serves, by name."""
+        """The named readers of a fragment that this node serves, by name."""
         state = self._state
         primary, info = state.primaries.get(fragment), state.map.fragments.get(fragment)
         if primary is None or info is None:
             return ()
+        if primary.fragment.log is None:
+            return _queue_readers(primary.fragment)
         readers = state.readers_of(info.queue, fragment)
         groups = readers.groups if readers is not None else {}
         base = base_of(info)
@@ -205,7 +207,7 @@ class NodeView:
         ends = [last for _, last in ranges]
         behind = [0, *accumulate([last - first + 1 for first, last in reversed(ranges)])]
         found: list[NamedReaderOverview] = []
-        for name, position in sorted(places_of(primary.fragment.log).items()):
+        for name, position in sorted(primary.fragment.reader_places.items()):
             at = bisect_left(ends, position)
             lag = behind[len(ranges) - at]
             if at < len(ranges):
@@ -260,6 +262,15 @@ def _fragment_overview(known: MapState, info: FragmentInfo) -> FragmentOverview:
         info.id, info.primary, info.backups, tuple(info.in_sync), info.epoch, info.reign,
         cause_of(known, info), known.moves.get(info.id),
     )  # fmt: skip
+
+
+def _queue_readers(fragment: Fragment) -> list[NamedReaderOverview]:
+    """Readers by reservation: the batch up to which all is settled, and what is reserved."""
+    readers = fragment.queue_readers
+    return [
+        NamedReaderOverview(name, readers.settled(name) if readers is not None else 0, count, None)
+        for name, (count, _) in sorted(reserved_by_reader(fragment).items())
+    ]
 
 
 def _traffic_of(fragment: Fragment) -> TrafficOverview:

@@ -249,12 +249,12 @@ class LocalFragment:
 
 @dataclass(frozen=True, slots=True)
 class NamedReaderOverview:
-    """A name that a stream keeps a place for, in one of its fragments."""
+    """A name that a stream, or a queue, keeps a place for, in one of its fragments."""
 
     name: str
-    #: Where its reader goes on.
+    #: Where its reader goes on; of a queue, the batch up to which all is settled.
     offset: int
-    #: How many messages are there from that on.
+    #: How many messages are there from that on; of a queue, how many are reserved.
     lag: int
     #: The node of the reader that is served; None: nobody reads.
     node: NodeId | None

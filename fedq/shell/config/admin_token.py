@@ -28,7 +28,7 @@ _HEADER: Final = "authorization"
 SHARED_DIRECTORY: Final = Path("/tmp")
 #: What anybody may ask: whether the node is well, and which services there are. And what asks for
 #: a user and a password itself.
-_OPEN: Final = ("/grpc.health.", "/grpc.reflection.", "/fedq.streams.")
+_OPEN: Final = ("/grpc.health.", "/grpc.reflection.", "/fedq.streams.", "/fedq.queue_readers.")
 
 #: What others than members hear at a port of peers.
 NOT_HERE: Final = "this is the port of peers: ask the admin port"

@@ -903,6 +903,22 @@ class QuarantineReply(_message.Message):
     silent_members: _containers.RepeatedScalarFieldContainer[str]
     def __init__(self, messages: _Optional[_Iterable[_Union[QuarantinedMessage, _Mapping]]] = ..., silent_members: _Optional[_Iterable[str]] = ...) -> None: ...
 
+class ReleaseReaderRequest(_message.Message):
+    __slots__ = ("queue", "reader")
+    QUEUE_FIELD_NUMBER: _ClassVar[int]
+    READER_FIELD_NUMBER: _ClassVar[int]
+    queue: QueueName
+    reader: str
+    def __init__(self, queue: _Optional[_Union[QueueName, _Mapping]] = ..., reader: _Optional[str] = ...) -> None: ...
+
+class ReleaseReaderReply(_message.Message):
+    __slots__ = ("messages", "silent_members")
+    MESSAGES_FIELD_NUMBER: _ClassVar[int]
+    SILENT_MEMBERS_FIELD_NUMBER: _ClassVar[int]
+    messages: int
+    silent_members: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, messages: _Optional[int] = ..., silent_members: _Optional[_Iterable[str]] = ...) -> None: ...
+
 class LocalFragmentsRequest(_message.Message):
     __slots__ = ("queues",)
     QUEUES_FIELD_NUMBER: _ClassVar[int]

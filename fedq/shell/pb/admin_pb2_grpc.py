@@ -159,6 +159,16 @@ class AdminStub:
                 request_serializer=admin__pb2.QuarantineRequest.SerializeToString,
                 response_deserializer=admin__pb2.QuarantineReply.FromString,
                 _registered_method=True)
+        self.ReleaseReader = channel.unary_unary(
+                '/fedq.admin.v1.Admin/ReleaseReader',
+                request_serializer=admin__pb2.ReleaseReaderRequest.SerializeToString,
+                response_deserializer=admin__pb2.ReleaseReaderReply.FromString,
+                _registered_method=True)
+        self.LocalReleaseReader = channel.unary_unary(
+                '/fedq.admin.v1.Admin/LocalReleaseReader',
+                request_serializer=admin__pb2.ReleaseReaderRequest.SerializeToString,
+                response_deserializer=admin__pb2.ReleaseReaderReply.FromString,
+                _registered_method=True)
         self.AddVhost = channel.unary_unary(
                 '/fedq.admin.v1.Admin/AddVhost',
                 request_serializer=admin__pb2.AddVhostRequest.SerializeToString,
@@ -495,6 +505,20 @@ class AdminServicer:
 
     def Quarantine(self, request, context):
         """Messages of a queue that were set aside: shown, put back, or removed for good.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ReleaseReader(self, request, context):
+        """What is reserved for a reader of a queue goes back to it: nobody will read it any more.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def LocalReleaseReader(self, request, context):
+        """As ReleaseReader, of the fragments that the node asked serves.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -847,6 +871,16 @@ def add_AdminServicer_to_server(servicer, server):
                     servicer.Quarantine,
                     request_deserializer=admin__pb2.QuarantineRequest.FromString,
                     response_serializer=admin__pb2.QuarantineReply.SerializeToString,
+            ),
+            'ReleaseReader': grpc.unary_unary_rpc_method_handler(
+                    servicer.ReleaseReader,
+                    request_deserializer=admin__pb2.ReleaseReaderRequest.FromString,
+                    response_serializer=admin__pb2.ReleaseReaderReply.SerializeToString,
+            ),
+            'LocalReleaseReader': grpc.unary_unary_rpc_method_handler(
+                    servicer.LocalReleaseReader,
+                    request_deserializer=admin__pb2.ReleaseReaderRequest.FromString,
+                    response_serializer=admin__pb2.ReleaseReaderReply.SerializeToString,
             ),
             'AddVhost': grpc.unary_unary_rpc_method_handler(
                     servicer.AddVhost,
@@ -1679,6 +1713,60 @@ class Admin:
             '/fedq.admin.v1.Admin/Quarantine',
             admin__pb2.QuarantineRequest.SerializeToString,
             admin__pb2.QuarantineReply.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ReleaseReader(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/fedq.admin.v1.Admin/ReleaseReader',
+            admin__pb2.ReleaseReaderRequest.SerializeToString,
+            admin__pb2.ReleaseReaderReply.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def LocalReleaseReader(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/fedq.admin.v1.Admin/LocalReleaseReader',
+            admin__pb2.ReleaseReaderRequest.SerializeToString,
+            admin__pb2.ReleaseReaderReply.FromString,
             options,
             channel_credentials,
             insecure,

@@ -405,7 +405,7 @@ class Served:
             access = AccessAnswers(self.shared, self.shared.ask)
             service = AdminService(
                 overview, lambda _, address: _channel(address), access, lambda *_: None,
-                overview.close, self.turns,
+                overview.close, lambda *_: None, self.turns,
                 OwnProcess(partial(self._admin_address, name), partial(self._stop_process, name)),
                 ShovelView(self.shared.map), partial(self._shovels_of, name),
             )  # fmt: skip

@@ -99,7 +99,7 @@ def test_asking_a_node_that_demands_certificates(files: CertificateFiles, tmp_pa
         access = AccessAnswers(shared, shared.ask)
         service = AdminService(
             overview, lambda _, address: open_channel(address, files), access, lambda *_: None,
-            overview.close, Durations(), OwnProcess(lambda: "", lambda: None),
+            overview.close, lambda *_: None, Durations(), OwnProcess(lambda: "", lambda: None),
             ShovelView(shared.map),
         )  # fmt: skip
         server = grpc.aio.server()

@@ -154,7 +154,7 @@ def test_an_exception_at_any_call_takes_one_record_and_changes_nothing_else(
 
 def test_a_record_of_a_newer_release_is_left_to_that_one() -> None:
     """Whether it is known by its kind, by a note, or within a transaction."""
-    note = struct.pack(">BBqQQBIQQ", 1, 7, ONE, 1, 9, 6, 1, 1, 1)
+    note = struct.pack(">BBqQQBIQQ", 1, 7, ONE, 1, 9, 7, 1, 1, 1)
     group = struct.pack(">BBqQ", 1, 8, ONE, 1) + framed(note)
     for body in (note, group, struct.pack(">BBqQ", 1, 99, ONE, 0)):
         with pytest.raises(CorruptJournal, match="run a newer version"):

@@ -28,7 +28,14 @@ from fedq.journal.events import (
 )
 from fedq.journal.marks import Mark, encode_mark
 from fedq.journal.reader import read
-from fedq.journal.records import NOTE_CAME, NOTE_DEAD, NOTE_DUE, NOTE_EXPIRES, NOTE_RETURNS
+from fedq.journal.records import (
+    NOTE_CAME,
+    NOTE_DEAD,
+    NOTE_DUE,
+    NOTE_EXPIRES,
+    NOTE_RESERVED,
+    NOTE_RETURNS,
+)
 from fedq.journal.recovered import RecoveredFragment
 from fedq.journal.recovery import recover
 from tests.unit.golden import GOLDEN
@@ -108,6 +115,21 @@ SEEN_CONTENT: list[Record] = [
 ]
 
 
+#: Likewise, of what is reserved for readers of queues.
+RESERVED = GOLDEN / "journal-v1-reserved.journal"
+RESERVED_CONTENT: list[Record] = [
+    BEGINNING,
+    Group(
+        ONE, 1,
+        [
+            Note(ONE, 1, FIRST + 3, NOTE_RESERVED, {FIRST: 1 << 40 | 7, FIRST + 1: 1 << 40 | 7}),
+            Readers(ONE, 1, FIRST + 3, True, {"spark": 1 << 40 | 6}),
+        ],
+    ),
+    Readers(ONE, 1, FIRST + 3, True, {"spark": 1 << 40 | 7}),
+    Group(ONE, 1, [Settle(ONE, 1, FIRST + 4, [(FIRST, FIRST)])]),
+    Group(ONE, 1, [Note(ONE, 1, FIRST + 5, NOTE_RESERVED, {FIRST + 2: 2 << 40 | 1})]),
+]  # fmt: skip
 #: Likewise, of named readers of streams.
 NAMED = GOLDEN / "journal-v1-readers.journal"
 NAMED_CONTENT: list[Record] = [
@@ -235,6 +257,15 @@ def test_the_golden_last_words_still_read_and_are_still_written_alike() -> None:
     assert list(decode(golden)) == SEEN_CONTENT
     assert encode_all(SEEN_CONTENT) == golden
     assert recover({1: golden}).fragments[ONE].seen == LAST_WORD
+
+
+def test_the_golden_reservations_still_read_and_are_still_written_alike() -> None:
+    golden = RESERVED.read_bytes()
+    assert list(decode(golden)) == RESERVED_CONTENT
+    assert encode_all(RESERVED_CONTENT) == golden
+    found = recover({1: golden}).fragments[ONE]
+    assert found.notes == {NOTE_RESERVED: {FIRST + 1: 1 << 40 | 7, FIRST + 2: 2 << 40 | 1}}
+    assert found.readers == {"spark": 1 << 40 | 7}
 
 
 def test_the_golden_places_of_readers_still_read_and_are_still_written_alike() -> None:

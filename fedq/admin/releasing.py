@@ -1,0 +1,67 @@
+"""What is reserved for a reader that is gone goes back to its queue, wherever it is served.
+
+Inputs: a request, this node's part of the answer, the other members. Outputs: replies, or
+AdminError. What a member that is silent serves stays as it is, and the reply names it.
+"""
+
+from collections.abc import Callable
+from functools import partial
+from typing import TypeAlias
+
+from fedq.admin.calls import heard
+from fedq.admin.members import OtherMembers
+from fedq.admin.refusal import invalid, not_found
+from fedq.core.ids import QueueKey
+from fedq.core.limits import NAME_BYTES_MAX
+from fedq.node.views.overview_types import MemberState, Overview
+from fedq.shell.pb import admin_pb2 as pb
+
+#: Has the node do it; the last argument hears of how many messages, once, on this event loop.
+AskRelease: TypeAlias = Callable[[QueueKey, str, Callable[[int], None]], None]
+
+
+class Releasing:
+    """Puts back what is reserved for a reader. Belongs to one event loop."""
+
+    __slots__ = ("_ask", "_others", "_overview")
+
+    def __init__(self, overview: Overview, others: OtherMembers, ask: AskRelease) -> None:
+        self._overview = overview
+        self._others = others
+        self._ask = ask
+
+    async def local(
+        self, request: pb.ReleaseReaderRequest, timeout_s: float
+    ) -> pb.ReleaseReaderReply:
+        """Puts back what is reserved in the fragments that this node serves."""
+        if not request.reader or len(request.reader.encode()) > NAME_BYTES_MAX:
+            raise invalid(f"reader: a name of 1 to {NAME_BYTES_MAX} bytes is needed")
+        key = QueueKey(request.queue.vhost, request.queue.name)
+        count = await heard(partial(self._ask, key, request.reader), timeout_s)
+        return pb.ReleaseReaderReply(messages=count)
+
+    async def everywhere(
+        self, request: pb.ReleaseReaderRequest, timeout_s: float
+    ) -> pb.ReleaseReaderReply:
+        """Puts back what is reserved in the whole queue, on all members."""
+        key = QueueKey(request.queue.vhost, request.queue.name)
+        if self._overview.queue(key) is None:
+            raise not_found(
+                f"no shared queue '{key.name}' in vhost '{key.vhost}'; `fedq queue list` shows "
+                "those there are"
+            )
+        merged = await self.local(request, timeout_s)
+        own = self._overview.process()[0]
+        members = [each for each in self._overview.members() if each.node != own]
+        replies = await self._others.ask(
+            members,
+            lambda stub, timeout: stub.LocalReleaseReader(request, timeout=timeout),
+            timeout_s,
+        )
+        for member in members:
+            found = replies.get(member.node)
+            if found is not None:
+                merged.messages += found.messages
+            elif member.state is MemberState.UP:
+                merged.silent_members.append(member.node)
+        return merged
