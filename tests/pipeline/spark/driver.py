@@ -1,4 +1,8 @@
-"""A process with a Spark session that does what it is told: a line of JSON each, an answer each."""
+"""A process with a Spark session that does what it is told: a line of JSON each, an answer each.
+
+Its argument is where Spark runs, `local[2]` or a cluster, or `connect`: then the session is one of
+Spark Connect, with a server of its own.
+"""
 
 import json
 import sys
@@ -8,21 +12,34 @@ from pyspark.sql import SparkSession
 from fedq.pipeline.java import use_java
 from tests.pipeline.spark.jobs import JOBS
 
+CONNECT = "connect"
+#: Queries of some rows: what makes large ones fast is most of what these would cost.
+JAVA_OPTIONS = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+SETTINGS = {
+    "spark.ui.enabled": "false",
+    "spark.driver.memory": "1g",
+    "spark.driver.extraJavaOptions": JAVA_OPTIONS,
+    "spark.executor.memory": "512m",
+    "spark.executor.extraJavaOptions": JAVA_OPTIONS,
+    "spark.sql.adaptive.enabled": "false",
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.constraintPropagation.enabled": "false",
+    "spark.sql.shuffle.partitions": "1",
+    "spark.sql.session.timeZone": "UTC",
+    "spark.python.factory.idleWorkerMaxPoolSize": "2",
+}
 
-def main() -> None:
+
+def main(where: str) -> None:
     """Serves until its input ends."""
     use_java()
-    builder = SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false")
-    settings = {
-        "spark.driver.memory": "1g",
-        "spark.sql.shuffle.partitions": "2",
-        "spark.sql.session.timeZone": "UTC",
-        "spark.python.factory.idleWorkerMaxPoolSize": "2",
-    }
-    for name, value in settings.items():
+    builder = SparkSession.builder
+    builder = builder.remote("local[2]") if where == CONNECT else builder.master(where)
+    for name, value in SETTINGS.items():
         builder = builder.config(name, value)
     spark = builder.getOrCreate()
-    spark.sparkContext.setLogLevel("ERROR")
+    if where != CONNECT:
+        spark.sparkContext.setLogLevel("ERROR")
     answer({"ready": True})
     for line in sys.stdin:
         asked = json.loads(line)
@@ -43,4 +60,4 @@ def answer(value: dict[str, object]) -> None:
 
 
 if __name__ == "__main__":
-    main()
+    main(sys.argv[1])

@@ -13,6 +13,7 @@ from threading import Event
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.streaming.query import StreamingQuery
 
 from fedq.pipeline.jobs.archive.archive import ArchivePlan
 from fedq.pipeline.jobs.archive.archive import archive as run_archive
@@ -41,6 +42,9 @@ from fedq.pipeline.jobs.traffic.traffic import traffic as run_traffic
 
 Options = dict[str, str]
 
+#: The queries that were begun here, by name: Spark forgets those that have ended.
+_QUERIES: dict[str, StreamingQuery] = {}
+
 
 def load(spark: SparkSession, options: Options) -> DataFrame:
     return spark.read.format("fedq").options(**options).load()
@@ -50,7 +54,7 @@ def rows(spark: SparkSession, options: Options, where: str = "true") -> list[dic
     """The rows of a batch, in order; bodies as text."""
     table = load(spark, options).where(where).orderBy("fragment", "offset")
     table = table.selectExpr("*", "decode(body, 'utf-8') AS text").drop("body")
-    return [json.loads(line) for line in table.toJSON().collect()]
+    return [json.loads(row[0]) for row in table.selectExpr("to_json(struct(*))").collect()]
 
 
 def texts(spark: SparkSession, options: Options) -> list[str]:
@@ -99,22 +103,22 @@ def begin(spark: SparkSession, options: Options, place: str, trigger: dict[str, 
         .trigger(**trigger)
         .start()
     )
-    return str(query.id)
+    return _known(query)
+
+
+def _known(query: StreamingQuery) -> str:
+    _QUERIES[query.id] = query
+    return query.id
 
 
 def follow(spark: SparkSession, options: Options, place: str, trigger: dict[str, Any]) -> list[int]:
     """Runs a query to its end; returns how many rows each of its batches had."""
-    name = begin(spark, options, place, trigger)
-    query = spark.streams.get(name)
-    query.awaitTermination(120)
-    return [each["numInputRows"] for each in query.recentProgress if each["numInputRows"]]
+    return forwarded(spark, begin(spark, options, place, trigger))
 
 
 def failure(spark: SparkSession, name: str) -> str:
     """Why a query has ended; empty: it has not failed."""
-    query = spark.streams.get(name)
-    error = query.exception() if query is not None else "it is gone"
-    return str(error or "")
+    return str(_QUERIES[name].exception() or "")
 
 
 def written(spark: SparkSession, place: str) -> list[str]:
@@ -146,13 +150,12 @@ def forward(
         table.repartition(2, "body").select("body").writeStream.format("fedq").options(**sink)
         .option("checkpointLocation", f"{place}/checkpoint").trigger(**trigger).start()
     )  # fmt: skip
-    return str(query.id)
+    return _known(query)
 
 
 def forwarded(spark: SparkSession, name: str) -> list[int]:
     """Waits for the end of a query; how many rows each of its batches had."""
-    query = spark.streams.get(name)
-    assert query is not None, "it was begun"
+    query = _QUERIES[name]
     query.awaitTermination(120)
     return [each["numInputRows"] for each in query.recentProgress if each["numInputRows"]]
 
@@ -292,11 +295,7 @@ JOBS = {
     each.__name__: each
     for each in (
         rows, texts, filtered, schema, partitions, begin, failure, follow, written, publish,
-        overwrite, forward, forwarded,
-
-
-        rows, texts, schema, partitions, begin, failure, follow, written, archive, compact,
-        replay, traffic, rollup, rollup_half,
+        overwrite, forward, forwarded, archive, compact, replay, traffic, rollup, rollup_half,
         judge, survey, audit, fanout, flows, placement,
     )
 }  # fmt: skip
