@@ -70,18 +70,20 @@ class SparkCluster:
         self._processes.append(process)
 
     def at_work(self) -> list[psutil.Process]:
-        """The executors that have begun to run Python, and with that a task."""
-        return [
-            executor
-            for executor in self._executors()
-            if any("pyspark.daemon" in _command(each) for each in _children(executor))
-        ]
+        """The executors that have begun a task, as their logs say."""
+        logs = self._directory.glob("app-*/*/stderr")
+        begun = {log.parent.parts[-2:] for log in logs if "Running task" in log.read_text()}
+        # Whoever asks again and again reads some lines, and looks at no processes.
+        return [each for place, each in self._executors() if place in begun] if begun else []
 
-    def _executors(self) -> Iterator[psutil.Process]:
+    def _executors(self) -> Iterator[tuple[tuple[str, ...], psutil.Process]]:
+        """Each with its application and its number there, as its directory is named."""
         for process in self._processes:
             for child in _children(psutil.Process(process.pid)):
-                if _EXECUTOR in _command(child):
-                    yield child
+                command = _command(child)
+                if _EXECUTOR in command:
+                    options = ("--app-id", "--executor-id")
+                    yield tuple(command[command.index(each) + 1] for each in options), child
 
     def stop(self) -> None:
         """Ends all of it."""

@@ -14,6 +14,8 @@ from tests.pipeline.jobs.histories import BEGIN_MS, NODES, PLANTS, Event, Findin
 from tests.pipeline.spark.conftest import Driver, killing
 from tests.pipeline.spark.test_streaming import declare
 
+#: Each judgement is planned for longer than a lane of `make test` may take: `make spark-all`.
+pytestmark = pytest.mark.sweep
 HEAD = ("node", "incarnation", "batch", "place", "true_ms")
 
 
@@ -42,7 +44,6 @@ def test_it_agrees_with_a_loop_over_many_histories(spark: Driver) -> None:
     assert (verdict["coverage"]["lost_events"], verdict["coverage"]["missing_batches"]) == (0, 0)
 
 
-@pytest.mark.sweep
 def test_what_is_right_is_kept_and_what_is_missing_leaves_it_open(spark: Driver) -> None:
     events, _ = history(5, [""] * 8)
     verdict = spark.run("judge", events=events)
@@ -104,7 +105,6 @@ def of_a_node_that_was_killed() -> list[Event]:
     return events
 
 
-@pytest.mark.sweep
 def test_what_a_process_had_no_time_to_write_is_undecided(spark: Driver) -> None:
     """Before, P1 was refuted of a healthy cluster one of whose nodes was killed."""
     events = of_a_node_that_was_killed()
@@ -128,7 +128,6 @@ def test_what_a_process_had_no_time_to_write_is_undecided(spark: Driver) -> None
     assert verdict["undecided"] == 0
 
 
-@pytest.mark.sweep
 def test_a_primary_that_nobody_heard_of_leaves_its_publishes_undecided(spark: Driver) -> None:
     """It led for a moment, between two others, and its node never came back."""
     events = of_a_node_that_was_killed()
@@ -228,7 +227,6 @@ def stopped(channel: BlockingChannel, stream: str) -> bool:
     return len(told) == 3
 
 
-@pytest.mark.sweep
 def test_a_primary_that_is_killed_right_after_a_confirm_refutes_nothing(
     spark: Driver, cluster: Cluster, url: str, tmp_path: Path
 ) -> None:
