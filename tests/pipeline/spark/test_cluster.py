@@ -50,7 +50,9 @@ def test_an_archive_on_a_cluster_has_every_row_once_though_an_executor_is_killed
     with subprocess.Popen(
         command, env=environment() | more, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE
     ) as process:
-        (first, *_) = until("a task runs", machines.at_work, 120)
+        until("a task runs, or it failed", lambda: machines.at_work() or process.poll(), 120)
+        assert process.poll() is None, process.communicate()[1]
+        (first, *_) = machines.at_work()
         first.kill()
         told, said = process.communicate(timeout=patient(120))
     assert process.returncode == 0, said
