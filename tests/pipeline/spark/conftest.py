@@ -13,6 +13,7 @@ import pytest
 
 from tests.integration.harness import UNHURRIED, Cluster, asking_by_forks, environment
 from tests.integration.stock import BlockingChannel, connect
+from tests.pipeline.spark.settings import TOO_BUSY, TRIES
 from tests.plugins.leaks import keep_processes
 
 
@@ -22,12 +23,6 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if item.path.is_relative_to(mine):
             item.add_marker(pytest.mark.slow)
-
-
-#: What Spark says where Python is not there within ten seconds, which cannot be changed: a machine
-#: with very much else to do. Jobs and queries go on where they were, as their users are told.
-_TOO_BUSY = "Python worker failed to connect back"
-_TRIES = 4
 
 
 class Driver:
@@ -61,11 +56,11 @@ class Driver:
 
     def _ask(self, job: str, arguments: dict[str, Any]) -> dict[str, Any]:
         assert self._process.stdin is not None
-        for _ in range(_TRIES):
+        for _ in range(TRIES):
             self._process.stdin.write(json.dumps({"job": job, "arguments": arguments}) + "\n")
             self._process.stdin.flush()
             answer = self._answer()
-            if _TOO_BUSY not in str(answer.get("error")):
+            if TOO_BUSY not in str(answer.get("error")):
                 break
         return answer
 

@@ -11,23 +11,7 @@ from pyspark.sql import SparkSession
 
 from fedq.pipeline.java import use_java
 from tests.pipeline.spark.jobs import JOBS
-
-CONNECT = "connect"
-#: Queries of some rows: what makes large ones fast is most of what these would cost.
-JAVA_OPTIONS = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
-SETTINGS = {
-    "spark.ui.enabled": "false",
-    "spark.driver.memory": "1g",
-    "spark.driver.extraJavaOptions": JAVA_OPTIONS,
-    "spark.executor.memory": "512m",
-    "spark.executor.extraJavaOptions": JAVA_OPTIONS,
-    "spark.sql.adaptive.enabled": "false",
-    "spark.sql.codegen.wholeStage": "false",
-    "spark.sql.constraintPropagation.enabled": "false",
-    "spark.sql.shuffle.partitions": "1",
-    "spark.sql.session.timeZone": "UTC",
-    "spark.python.factory.idleWorkerMaxPoolSize": "2",
-}
+from tests.pipeline.spark.settings import CONNECT, SETTINGS
 
 
 def main(where: str) -> None:

@@ -6,12 +6,15 @@ They run in a process of their own (`tests.pipeline.spark.driver`), as those of 
 import json
 import os
 import signal
+from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
 from threading import Event
 from typing import Any
 
+from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
@@ -39,6 +42,7 @@ from fedq.pipeline.jobs.replay.selection import Selection
 from fedq.pipeline.jobs.traffic.rollup import merged, rolled_up
 from fedq.pipeline.jobs.traffic.traffic import TrafficPlan
 from fedq.pipeline.jobs.traffic.traffic import traffic as run_traffic
+from tests.pipeline.spark.settings import TOO_BUSY, TRIES
 
 Options = dict[str, str]
 
@@ -96,17 +100,25 @@ def begin(spark: SparkSession, options: Options, place: str, trigger: dict[str, 
     """Begins a query that writes what it reads into files; returns its name."""
     table = spark.readStream.format("fedq").options(**options).load()
     written = table.selectExpr("fragment", "offset", "decode(body, 'utf-8') AS text")
-    query = (
+    writer = (
         written.writeStream.format("parquet")
         .option("checkpointLocation", f"{place}/checkpoint")
         .option("path", f"{place}/out")
         .trigger(**trigger)
-        .start()
     )
-    return _known(query)
+    return _begun(writer.start)
 
 
-def _known(query: StreamingQuery) -> str:
+def _begun(start: Callable[[], StreamingQuery]) -> str:
+    """Begins a query, again where its Python was not there in time; its name."""
+    for _ in range(TRIES):
+        query = start()
+        with suppress(StreamingQueryException):
+            while query.status["message"].startswith("Initializing"):
+                if query.awaitTermination(1):
+                    break
+        if TOO_BUSY not in str(query.exception() or ""):
+            break
     _QUERIES[query.id] = query
     return query.id
 
@@ -146,11 +158,11 @@ def forward(
 ) -> str:
     """Begins a query that publishes what it reads, shuffled on the way; returns its name."""
     table = spark.readStream.format("fedq").options(**source).load()
-    query = (
+    writer = (
         table.repartition(2, "body").select("body").writeStream.format("fedq").options(**sink)
-        .option("checkpointLocation", f"{place}/checkpoint").trigger(**trigger).start()
+        .option("checkpointLocation", f"{place}/checkpoint").trigger(**trigger)
     )  # fmt: skip
-    return _known(query)
+    return _begun(writer.start)
 
 
 def forwarded(spark: SparkSession, name: str) -> list[int]:

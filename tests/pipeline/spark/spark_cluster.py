@@ -14,7 +14,7 @@ from tests.integration.harness import environment, listens
 from tests.integration.ports import LOOPBACK, free_ports
 from tests.integration.stock import Address
 from tests.integration.waiting import until
-from tests.pipeline.spark.driver import JAVA_OPTIONS
+from tests.pipeline.spark.settings import JAVA_OPTIONS
 
 _DEPLOY = "org.apache.spark.deploy"
 _EXECUTOR = "org.apache.spark.executor.CoarseGrainedExecutorBackend"

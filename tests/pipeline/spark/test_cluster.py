@@ -12,8 +12,8 @@ from tests.integration.harness import Cluster, environment
 from tests.integration.stock import BlockingChannel
 from tests.integration.waiting import patient, until
 from tests.pipeline.spark.conftest import Driver
-from tests.pipeline.spark.driver import SETTINGS
 from tests.pipeline.spark.scene import COUNT, ROWS, Scene
+from tests.pipeline.spark.settings import SETTINGS
 from tests.pipeline.spark.spark_cluster import SparkCluster
 from tests.pipeline.spark.test_archive import archived, once
 from tests.pipeline.spark.test_streaming import declare, spread

@@ -6,7 +6,7 @@ import pytest
 
 from tests.integration.stock import BlockingChannel
 from tests.pipeline.spark.conftest import Driver
-from tests.pipeline.spark.driver import CONNECT
+from tests.pipeline.spark.settings import CONNECT
 from tests.pipeline.spark.test_streaming import NOW, declare, numbers, spread
 from tests.pipeline.spark.test_write import drained
 
