@@ -94,12 +94,7 @@ unit: setup ## Tests that start no processes.
 spark: setup ## Real Spark on real nodes: reads, writes and jobs, but for what `make spark-all` adds.
 	$(PYTEST) -p no:cacheprovider -m 'not sweep' tests/pipeline/spark $(ARGS)
 
-$(VENV)/.connect-done: $(SETUP_DONE)
-	@# Compiled by setup, and once.
-	FEDQ_PURE=1 $(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[connect]'
-	@touch $@
-
-spark-all: setup $(VENV)/.connect-done ## With drivers and executors killed, commands, a Spark cluster and Spark Connect.
+spark-all: setup ## With drivers and executors killed, audits, commands, a Spark cluster.
 	$(BIN)/python -m pytest -q -p no:cacheprovider tests/pipeline/spark $(ARGS)
 
 pure: SETTING = FEDQ_PURE=1 FEDQ_TEST_EXAMPLES=$${FEDQ_TEST_EXAMPLES:-0.1}

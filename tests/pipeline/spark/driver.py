@@ -1,7 +1,6 @@
 """A process with a Spark session that does what it is told: a line of JSON each, an answer each.
 
-Its argument is where Spark runs, `local[2]` or a cluster, or `connect`: then the session is one of
-Spark Connect, with a server of its own.
+Its argument is where Spark runs, `local[2]` or a cluster.
 """
 
 import json
@@ -11,19 +10,17 @@ from pyspark.sql import SparkSession
 
 from fedq.pipeline.java import use_java
 from tests.pipeline.spark.jobs import JOBS
-from tests.pipeline.spark.settings import CONNECT, SETTINGS
+from tests.pipeline.spark.settings import SETTINGS
 
 
 def main(where: str) -> None:
     """Serves until its input ends."""
     use_java()
-    builder = SparkSession.builder
-    builder = builder.remote("local[2]") if where == CONNECT else builder.master(where)
+    builder = SparkSession.builder.master(where)
     for name, value in SETTINGS.items():
         builder = builder.config(name, value)
     spark = builder.getOrCreate()
-    if where != CONNECT:
-        spark.sparkContext.setLogLevel("ERROR")
+    spark.sparkContext.setLogLevel("ERROR")
     answer({"ready": True})
     for line in sys.stdin:
         asked = json.loads(line)

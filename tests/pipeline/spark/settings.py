@@ -1,7 +1,5 @@
 """How Spark runs in tests, for those who begin it and for those who are begun; without Spark."""
 
-#: In place of a master: a session of Spark Connect.
-CONNECT = "connect"
 #: Queries of some rows: what makes large ones fast is most of what these would cost.
 JAVA_OPTIONS = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 SETTINGS = {
