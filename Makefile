@@ -35,7 +35,7 @@ COMPILED_SOURCES := fedq/compiled_modules.txt $(shell find fedq -name '*.py' -o 
 #: The lanes of `make test` in the order in which they start, three at a time: the longest first, and
 #: those of nodes as processes, which mostly wait, among those that compute. Each leaves a line for
 #: its end.
-LANES := integration commands unit celery pure surface installed guarding sim spark
+LANES := integration commands unit celery pure spark surface installed guarding sim
 #: What `make properties` tries: every module with properties, but for those of real nodes.
 WITH_PROPERTIES = $(shell grep -rlE '^from (hypothesis|tests.examples)' tests --include='test_*.py' | grep -vE 'integration|differential')
 #: Lanes have each other beside them: nothing that is waited for is late before three times its time.
@@ -45,7 +45,7 @@ NOTE := $(BIN)/python -m tests.lanes note
 #: What the lane of commands tries: half of the time that real nodes take.
 COMMANDS := test_cli_*.py test_http_*.py test_demo_*.py test_conformance_quick.py test_macro.py
 
-.PHONY: help setup check test unit pure properties spark integration commands surface celery guarding sweep installed differential sim crashes conformance attacks faults disks powercut fuzz bench load load-100k load-100k-workers micro deploy cost coverage repeat demo demo-celery protos man format clean
+.PHONY: help setup check test unit pure properties spark spark-all integration commands surface celery guarding sweep installed differential sim crashes conformance attacks faults disks powercut fuzz bench load load-100k load-100k-workers micro deploy cost coverage repeat demo demo-celery protos man format clean
 
 help: ## Show the targets.
 	@grep -E '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*##/\t/' | expand -t 14
@@ -91,8 +91,11 @@ unit: setup ## Tests that start no processes.
 	$(PYTEST) tests --ignore=tests/tidy --ignore=tests/integration --ignore=tests/differential \
 	    --ignore=tests/attacks --ignore=tests/pipeline/spark $(ARGS)
 
-spark: setup ## Real Spark on real nodes, where PySpark is installed: pip install '.[spark]'.
-	$(PYTEST) -p no:cacheprovider tests/pipeline/spark $(ARGS)
+spark: setup ## Real Spark on real nodes: reads, writes and jobs, but for what `make spark-all` adds.
+	$(PYTEST) -p no:cacheprovider -m 'not sweep' tests/pipeline/spark $(ARGS)
+
+spark-all: setup ## With drivers and executors killed, audits, commands, a Spark cluster.
+	$(BIN)/python -m pytest -q -p no:cacheprovider tests/pipeline/spark $(ARGS)
 
 pure: SETTING = FEDQ_PURE=1 FEDQ_TEST_EXAMPLES=$${FEDQ_TEST_EXAMPLES:-0.1}
 pure: setup ## What is compiled is tried again from its Python sources.

@@ -7,7 +7,7 @@ the driver, before the first row: an error in an executor's log is not one that 
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 import pyarrow as pa
 from pyspark.sql.datasource import (
@@ -65,7 +65,10 @@ from fedq.pipeline.stream_client import Stream, StreamClient
 
 #: The form of an offset in Spark's checkpoint.
 _VERSION: Final = 1
-#: The filters that nodes can look at.
+#: The filters that nodes can look at, and fedq's words for them.
+_Comparison: TypeAlias = (
+    EqualTo | LessThan | LessThanOrEqual | GreaterThan | GreaterThanOrEqual | In | StringStartsWith
+)
 _KINDS: Final[Mapping[type[Filter], str]] = {
     EqualTo: "=", LessThan: "<", LessThanOrEqual: "<=", GreaterThan: ">",
     GreaterThanOrEqual: ">=", In: "in", StringStartsWith: "starts",
@@ -281,9 +284,10 @@ def _read(
 
 def _condition_of(told: Filter) -> Condition:
     """A filter of Spark in fedq's words; one that means nothing to it has no kind."""
-    kind = _KINDS.get(type(told), "")
-    column = told.attribute[0] if kind and len(told.attribute) == 1 else ""
-    return Condition(column, kind, told.value if kind else None)
+    if not isinstance(told, _Comparison):
+        return Condition("", "", None)
+    column = told.attribute[0] if len(told.attribute) == 1 else ""
+    return Condition(column, _KINDS[type(told)], told.value)
 
 
 def _as_offset(offsets: Offsets) -> dict[str, Any]:

@@ -14,8 +14,7 @@ from contextlib import suppress
 
 import pytest
 
-from tests.integration.harness import Cluster, asked, environment, logs_of, watched
-from tests.integration.questions import Questions
+from tests.integration.harness import UNHURRIED, Cluster, asking_by_forks, logs_of, watched
 from tests.integration.stock import Address, BlockingChannel, BlockingConnection, connect, pika
 from tests.integration.surface import DEFAULT, ONE, SPREAD, THREE, Stage
 from tests.integration.waiting import deadline
@@ -25,9 +24,6 @@ OTHER_BROKER = os.environ.get("FEDQ_TEST_AMQP", "")
 
 Connect = Callable[..., BlockingConnection]
 _number = itertools.count(1)
-#: Of the cluster that tests share and leave alive: a machine with much else to do must not keep a
-#: node from being heard for so long that others take over.
-UNHURRIED = {"timing": {"heartbeat_ms": 300, "lease_ms": 2_100, "suspect_ms": 5_400}}
 #: Clusters that many tests use.
 shared: list[Cluster] = []
 
@@ -35,11 +31,8 @@ shared: list[Cluster] = []
 @pytest.fixture(autouse=True, scope="session")
 def _questions() -> Iterator[None]:
     """The command line is asked by forks of one process."""
-    questions = Questions(environment())
-    asked.append(questions)
-    yield
-    asked.remove(questions)
-    questions.close()
+    with asking_by_forks():
+        yield
 
 
 @pytest.hookimpl(hookwrapper=True)

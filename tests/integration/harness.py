@@ -15,8 +15,8 @@ import socket
 import subprocess
 import sys
 import warnings
-from collections.abc import Callable, Iterable
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -35,6 +35,9 @@ UNCOMPILED = ("env", "FEDQ_PURE=1", sys.executable)
 PLAINLY = [sys.executable, "-m", "fedq"]
 LOG_LINES_SHOWN = 40
 START_S = 30.0
+#: Timing of a cluster that many tests share: a machine with much else to do must not keep a node
+#: from being heard for so long that others take over.
+UNHURRIED = {"timing": {"heartbeat_ms": 300, "lease_ms": 2_100, "suspect_ms": 5_400}}
 #: Clusters whose logs belong into the report of a failed test, until somebody takes them out.
 watched: list["Cluster"] = []
 
@@ -46,6 +49,18 @@ asked: list[Questions] = []
 def environment() -> dict[str, str]:
     """What child processes see: this repository first on the import path."""
     return os.environ | {"PYTHONPATH": str(ROOT), "PYTHONUNBUFFERED": "1"}
+
+
+@contextmanager
+def asking_by_forks() -> Iterator[None]:
+    """The command line is asked, and nodes are started, by forks of one process in the block."""
+    questions = Questions(environment())
+    asked.append(questions)
+    try:
+        yield
+    finally:
+        asked.remove(questions)
+        questions.close()
 
 
 def run(*arguments: str) -> Answer:

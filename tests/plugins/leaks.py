@@ -73,6 +73,11 @@ def keep(descriptors: Iterable[int]) -> None:
         watch.shared |= {_named(str(each)) for each in descriptors}
 
 
+def keep_processes(numbers: Iterable[int]) -> None:
+    """What a fixture of a wider scope runs was begun anew in a test, and will be ended by it."""
+    watch.shared |= {f"process {each}" for each in numbers}
+
+
 def _children() -> set[str]:
     try:
         # Cheap, and mostly the whole answer; it takes in nobody's exit code.

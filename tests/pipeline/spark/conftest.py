@@ -1,51 +1,35 @@
 """Spark's driver as a process, and nodes with a stream, for all tests that need them."""
 
-import importlib.util
 import json
-import os
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import psutil  # type: ignore[import-untyped]
 import pytest
 
-from fedq.pipeline.failure import PipelineError
-from fedq.pipeline.java import cache_directory, find_java
-from tests.integration.harness import Cluster, environment
+from tests.integration.harness import UNHURRIED, Cluster, asking_by_forks, environment
 from tests.integration.stock import BlockingChannel, connect
-
-_MISSING = [name for name in ("pyspark", "pyarrow") if importlib.util.find_spec(name) is None]
-
-
-def _why_not() -> str:
-    """Why there is no Spark here; empty: there is."""
-    if _MISSING:
-        return f"{_MISSING[0]} is not installed: pip install 'fedq[spark]'"
-    try:
-        find_java(os.environ, cache_directory(os.environ))
-    except PipelineError as error:
-        return str(error)
-    return ""
+from tests.pipeline.spark.settings import TOO_BUSY, TRIES
+from tests.plugins.leaks import keep_processes
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Skips what is here, where it cannot run."""
-    reason = _why_not()
+    """All of it waits for Java and for nodes."""
     mine = Path(__file__).parent
     for item in items:
         if item.path.is_relative_to(mine):
             item.add_marker(pytest.mark.slow)
-            if reason:
-                item.add_marker(pytest.mark.skip(reason=reason))
 
 
 class Driver:
     """A driver of Spark, in a process of its own."""
 
-    def __init__(self, directory: Path) -> None:
+    def __init__(self, directory: Path, where: str = "local[2]") -> None:
+        """`where`: as `tests.pipeline.spark.driver` has it."""
         directory.mkdir()
         self._log = directory / "driver.log"
         variables = environment() | {
@@ -54,8 +38,9 @@ class Driver:
         }
         with self._log.open("wb") as log:
             self._process = subprocess.Popen(
-                [sys.executable, "-m", "tests.pipeline.spark.driver"], cwd=directory, text=True,
-                stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log, env=variables,
+                [sys.executable, "-m", "tests.pipeline.spark.driver", where], text=True,
+                cwd=directory, env=variables,
+                stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log,
             )  # fmt: skip
         assert self._answer()["ready"]
 
@@ -71,9 +56,13 @@ class Driver:
 
     def _ask(self, job: str, arguments: dict[str, Any]) -> dict[str, Any]:
         assert self._process.stdin is not None
-        self._process.stdin.write(json.dumps({"job": job, "arguments": arguments}) + "\n")
-        self._process.stdin.flush()
-        return self._answer()
+        for _ in range(TRIES):
+            self._process.stdin.write(json.dumps({"job": job, "arguments": arguments}) + "\n")
+            self._process.stdin.flush()
+            answer = self._answer()
+            if TOO_BUSY not in str(answer.get("error")):
+                break
+        return answer
 
     def run(self, job: str, **arguments: Any) -> Any:
         """The result of a job."""
@@ -121,7 +110,8 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Driver]:
 
 @pytest.fixture(scope="session")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
-    with Cluster(tmp_path_factory.mktemp("nodes")) as running:
+    directory = tmp_path_factory.mktemp("nodes")
+    with asking_by_forks(), Cluster(directory, more=UNHURRIED) as running:
         yield running
 
 
@@ -133,6 +123,16 @@ def channel(cluster: Cluster) -> Iterator[BlockingChannel]:
     channel.confirm_delivery()
     yield channel
     connection.close()
+
+
+@contextmanager
+def killing(cluster: Cluster) -> Iterator[None]:
+    """Nodes that are killed in the block come back at its end, for the other tests."""
+    try:
+        yield
+    finally:
+        cluster.start_all()
+        keep_processes(node.process.pid for node in cluster.nodes.values() if node.process)
 
 
 @pytest.fixture

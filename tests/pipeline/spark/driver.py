@@ -1,4 +1,7 @@
-"""A process with a Spark session that does what it is told: a line of JSON each, an answer each."""
+"""A process with a Spark session that does what it is told: a line of JSON each, an answer each.
+
+Its argument is where Spark runs, `local[2]` or a cluster.
+"""
 
 import json
 import sys
@@ -7,19 +10,14 @@ from pyspark.sql import SparkSession
 
 from fedq.pipeline.java import use_java
 from tests.pipeline.spark.jobs import JOBS
+from tests.pipeline.spark.settings import SETTINGS
 
 
-def main() -> None:
+def main(where: str) -> None:
     """Serves until its input ends."""
     use_java()
-    builder = SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false")
-    settings = {
-        "spark.driver.memory": "1g",
-        "spark.sql.shuffle.partitions": "2",
-        "spark.sql.session.timeZone": "UTC",
-        "spark.python.factory.idleWorkerMaxPoolSize": "2",
-    }
-    for name, value in settings.items():
+    builder = SparkSession.builder.master(where)
+    for name, value in SETTINGS.items():
         builder = builder.config(name, value)
     spark = builder.getOrCreate()
     spark.sparkContext.setLogLevel("ERROR")
@@ -43,4 +41,4 @@ def answer(value: dict[str, object]) -> None:
 
 
 if __name__ == "__main__":
-    main()
+    main(sys.argv[1])

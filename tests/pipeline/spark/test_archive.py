@@ -73,6 +73,7 @@ def test_an_archive_has_every_row_once_however_often_it_ends(
     assert archived(place, stream) == once(220)
 
 
+@pytest.mark.sweep
 def test_a_reader_never_sees_half_a_compaction(
     spark: Driver, channel: BlockingChannel, stream: str, options: dict[str, str], tmp_path: Path
 ) -> None:
@@ -98,6 +99,7 @@ def test_a_reader_never_sees_half_a_compaction(
     assert archived(place, stream) == once(90)
 
 
+@pytest.mark.sweep
 def test_a_full_disk_is_said_and_nothing_is_lost_by_it(
     spark: Driver, channel: BlockingChannel, stream: str, options: dict[str, str], tmp_path: Path
 ) -> None:
@@ -114,6 +116,7 @@ def test_a_full_disk_is_said_and_nothing_is_lost_by_it(
         assert archived(disk / "archive", stream) == once(60)
 
 
+@pytest.mark.sweep
 def test_a_killed_driver_is_gone_on_with(
     spark: Driver, channel: BlockingChannel, stream: str, options: dict[str, str], tmp_path: Path
 ) -> None:

@@ -7,6 +7,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from tests.integration.harness import environment
 from tests.integration.stock import BlockingChannel
 from tests.integration.waiting import until
@@ -14,6 +16,7 @@ from tests.pipeline.spark.test_archive import archived, once
 from tests.pipeline.spark.test_streaming import declare, spread
 
 
+@pytest.mark.sweep
 def test_an_archive_that_follows_ends_with_a_sentence_and_goes_on(
     channel: BlockingChannel, url: str, tmp_path: Path
 ) -> None:

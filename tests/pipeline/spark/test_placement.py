@@ -4,6 +4,8 @@ import json
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from tests.integration.harness import Cluster
 from tests.integration.stock import PERSISTENT, connect
 from tests.integration.waiting import until
@@ -41,6 +43,7 @@ def test_what_went_where_is_added_up(spark: Driver) -> None:
     assert found["steps"] == [[0, 8, 5, 3], [1_000, 12, 12, 4]]
 
 
+@pytest.mark.sweep
 def test_a_plan_from_a_real_trace_brings_a_queue_to_its_clients(
     spark: Driver, cluster: Cluster, tmp_path: Path
 ) -> None:

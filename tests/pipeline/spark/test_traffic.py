@@ -6,6 +6,8 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from tests.integration.stock import BlockingChannel
 from tests.pipeline.spark.conftest import Driver
 from tests.pipeline.spark.test_streaming import declare
@@ -81,6 +83,7 @@ def test_what_is_published_is_on_the_page_once(
     assert "traffic.x" in page
 
 
+@pytest.mark.sweep
 def test_a_stream_without_rows_has_a_page(
     spark: Driver, channel: BlockingChannel, url: str, tmp_path: Path
 ) -> None:

@@ -1,33 +1,16 @@
 """Streaming queries that publish, exactly once: `writeStream.format("fedq")`."""
 
-import importlib.util
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from tests.integration.harness import Cluster
-from tests.integration.stock import BlockingChannel, connect
+from tests.integration.stock import BlockingChannel
 from tests.integration.waiting import until
-from tests.pipeline.spark.conftest import Driver, urls
-from tests.pipeline.spark.gate import Gate
+from tests.pipeline.spark.conftest import Driver, killing
+from tests.pipeline.spark.scene import COUNT, NOW, ROWS, STREAM, Scene, fill
 from tests.pipeline.spark.test_write import drained
-
-STREAM = {"x-queue-type": "stream"}
-#: Rows of the query that is killed, and of each of its batches.
-COUNT, ROWS = 1_200, 300
-#: What a row takes on the wire, about.
-ROW_BYTES = 200
-#: Without them nodes take a repeat for another message.
-needs_names = pytest.mark.skipif(
-    importlib.util.find_spec("fedq.amqp.named_publishes") is None,
-    reason="these nodes do not know named publishers",
-)
-
-
-def fill(channel: BlockingChannel, stream: str, numbers: range) -> None:
-    for number in numbers:
-        channel.basic_publish("", stream, b"%06d" % number)
 
 
 def test_a_query_publishes_what_comes(
@@ -41,85 +24,44 @@ def test_a_query_publishes_what_comes(
     }  # fmt: skip
     target = {"url": sink, "routingKey": "stream-out"}
     fill(channel, "stream-in", range(60))
-    trigger = {"availableNow": True}
-    name = spark.run("forward", source=source, sink=target, place=str(tmp_path), trigger=trigger)
+    name = spark.run("forward", source=source, sink=target, place=str(tmp_path), trigger=NOW)
     assert spark.run("forwarded", name=name) == [40, 20]
     assert sorted(map(int, drained(channel, "stream-out"))) == list(range(60))
 
 
-class Scene:
-    """A stream, a query that publishes what is in it to a queue, and gates before the nodes."""
-
-    def __init__(self, cluster: Cluster, place: Path) -> None:
-        self.cluster = cluster
-        self._place = place
-        self._gates = [Gate(node.amqp) for node in cluster.nodes.values()]
-        connection = connect(cluster.nodes["a"].amqp)
-        channel = connection.channel()
-        channel.confirm_delivery()
-        channel.queue_declare("in", durable=True, arguments=STREAM)
-        channel.queue_declare("out", durable=True)
-        fill(channel, "in", range(COUNT))
-        connection.close()
-
-    def stop(self) -> None:
-        for gate in self._gates:
-            gate.stop()
-
-    def begin(self, driver: Driver) -> str:
-        source = {
-            "url": urls(self.cluster), "stream": "in", "startingOffsets": "earliest",
-            "maxOffsetsPerTrigger": str(ROWS),
-        }  # fmt: skip
-        places = ",".join(f"amqp://guest:guest@{gate.place}" for gate in self._gates)
-        name = driver.run(
-            "forward", source=source, sink={"url": places, "routingKey": "out"},
-            place=str(self._place), trigger={"processingTime": "0 seconds"},
-        )  # fmt: skip
-        return str(name)
-
-    def committed(self) -> int:
-        """How many batches Spark has done with."""
-        commits = self._place / "checkpoint" / "commits"
-        return len(list(commits.glob("[0-9]*"))) if commits.exists() else 0
-
-    def shut_amid(self, rows: int) -> None:
-        """Once so many rows are published, no confirm passes."""
-        for gate in self._gates:
-            gate.shut_after(rows * ROW_BYTES)
-
-    def await_shut(self, driver: Driver, query: str) -> None:
-        """Waits until a gate is shut, or the query has failed."""
-
-        def is_shut() -> bool:
-            failure = driver.run("failure", name=query)
-            assert not failure, failure
-            return any(gate.is_shut.is_set() for gate in self._gates)
-
-        until("rows are there, and not confirmed", is_shut, 90)
-
-    def open(self) -> None:
-        for gate in self._gates:
-            gate.open()
-
-    def published(self) -> list[int]:
-        connection = connect(self.cluster.living().amqp)
-        found = sorted(map(int, drained(connection.channel(), "out")))
-        connection.close()
-        return found
-
-
 @pytest.fixture
-def scene(tmp_path: Path) -> Iterator[Scene]:
-    with Cluster(tmp_path / "nodes") as cluster:
-        made = Scene(cluster, tmp_path / "place")
-        yield made
-        made.stop()
+def scene(cluster: Cluster, request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Scene]:
+    made = Scene(cluster, str(request.node.name), tmp_path / "place")
+    yield made
+    made.stop()
 
 
-@needs_names
-def test_every_row_is_published_once_whoever_is_killed(tmp_path: Path, scene: Scene) -> None:
-    """The driver, then the executor's Python, then the node that takes the rows: amid a batch."""
+def test_every_row_is_published_once_though_executor_and_node_are_killed(
+    spark: Driver, scene: Scene
+) -> None:
+    """The executor's Python, then the node that takes the rows: each amid a batch."""
+    scene.shut_amid(ROWS * 3 // 2)
+    query = scene.begin(spark)
+    scene.await_shut(spark, query)
+    spark.kill_workers()
+    until("its tasks fail", lambda: bool(spark.run("failure", name=query)), 60)
+    assert scene.committed() < COUNT // ROWS
+    scene.open()
+    scene.shut_amid(ROWS // 2)
+    query = scene.begin(spark)
+    scene.await_shut(spark, query)
+    with killing(scene.cluster):
+        scene.cluster.kill(scene.cluster.primary_of(scene.queue))
+        scene.open()
+        spark.run("forwarded", name=query)
+        assert scene.committed() == COUNT // ROWS
+        assert scene.published() == list(range(COUNT))
+
+
+@pytest.mark.sweep
+def test_every_row_is_published_once_though_the_driver_is_killed(
+    spark: Driver, scene: Scene, tmp_path: Path
+) -> None:
     victim = Driver(tmp_path / "victim")
     try:
         scene.shut_amid(ROWS * 3 // 2)
@@ -128,21 +70,5 @@ def test_every_row_is_published_once_whoever_is_killed(tmp_path: Path, scene: Sc
         victim.kill()
     assert scene.committed() < COUNT // ROWS
     scene.open()
-    scene.shut_amid(ROWS // 2)
-    survivor = Driver(tmp_path / "survivor")
-    try:
-        query = scene.begin(survivor)
-        scene.await_shut(survivor, query)
-        survivor.kill_workers()
-        until("its tasks fail", lambda: bool(survivor.run("failure", name=query)), 60)
-        scene.open()
-        scene.shut_amid(ROWS // 2)
-        query = scene.begin(survivor)
-        scene.await_shut(survivor, query)
-        scene.cluster.kill(scene.cluster.primary_of("out"))
-        scene.open()
-        until("all is committed", lambda: scene.committed() >= COUNT // ROWS, 150)
-        assert not survivor.run("failure", name=query)
-    finally:
-        survivor.stop()
+    spark.run("forwarded", name=scene.begin(spark))
     assert scene.published() == list(range(COUNT))

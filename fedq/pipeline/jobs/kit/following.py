@@ -18,7 +18,7 @@ from fedq.pipeline.jobs.kit.source import Source
 from fedq.pipeline.jobs.kit.table import Table, location
 
 #: How often a query is asked how far it is.
-_LOOK_S: Final = 0.5
+_LOOK_S: Final = 1
 CHECKPOINT: Final = "checkpoint"
 
 #: The rows to append, made of those of a batch.
