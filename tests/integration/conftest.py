@@ -42,6 +42,16 @@ def _questions() -> Iterator[None]:
     questions.close()
 
 
+@pytest.fixture(scope="session")
+def _forked_workers() -> Iterator[None]:
+    """Celery's workers are forks of one process."""
+    # Here, since most runs have nothing to do with Celery.
+    from tests.integration.celery_worker import workers_as_forks
+
+    with workers_as_forks():
+        yield
+
+
 @pytest.hookimpl(hookwrapper=True)
 def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) -> Iterator[None]:
     """A failed test shows what its nodes wrote; not those of clusters that others use."""

@@ -16,7 +16,9 @@ from tests.integration.harness import environment
 from tests.integration.stock import Address
 from tests.integration.waiting import until
 
-pytestmark = [pytest.mark.slow, pytest.mark.patience(90)]
+pytestmark = [
+    pytest.mark.slow, pytest.mark.patience(90), pytest.mark.usefixtures("_forked_workers")
+]  # fmt: skip
 
 
 def events_of(path: Path, name: str) -> list[Event]:
@@ -88,7 +90,7 @@ def test_the_command_line(brokers: list[Address], name: str, tmp_path: Path) -> 
         ).stdout  # fmt: skip
 
     with client(setting) as app:
-        with Worker(setting, "w", tmp_path, *ALONE):
+        with Worker(setting, "w", tmp_path, *ALONE, is_fork=False):
             assert "w@test: OK" in celery_says("status")
             assert "w@test" in celery_says("inspect", "active_queues")
         for number in range(7):

@@ -24,6 +24,8 @@ from tests.unit.cli.command import Outcome, fedq
 pytestmark = pytest.mark.slow
 
 END_S = patient(30.0)
+#: Where something comes, it is not so long in coming; what a test waits out in vain.
+IDLE = f"{patient(0.4):g}"
 
 
 @pytest.fixture(scope="module", params=["fedq", "rabbitmq"])
@@ -228,7 +230,7 @@ def test_json_lines_have_all_of_a_message(address: Address) -> None:
 
 def test_too_few_within_the_time_are_a_failure_if_so_many_were_wanted(address: Address) -> None:
     declare(address, "out", 2)
-    done = run(address, "consume", "out", "--count", "5", "--timeout", "0.3")
+    done = run(address, "consume", "out", "--count", "5", "--timeout", IDLE)
     assert (done.exit_code, done.out) == (1, "0\n1\n")
     assert "2 of 5 messages came" in done.err
     assert run(address, "consume", "out", "--timeout", "0.1").exit_code == 0
@@ -260,7 +262,7 @@ def test_no_more_bytes_are_taken_than_told(address: Address) -> None:
 
 def test_without_acknowledgements_all_that_came_is_written(address: Address) -> None:
     declare(address, "out", 500)
-    done = run(address, "consume", "out", "--ack", "none", "--timeout", "0.3")
+    done = run(address, "consume", "out", "--ack", "none", "--timeout", IDLE)
     assert done.out.split() == [str(number) for number in range(500)]
     assert run(address, "consume", "out", "--ack", "none", "--count", "1").exit_code == 2
 
@@ -364,7 +366,7 @@ def test_lines_for_people_say_when_where_and_what(address: Address) -> None:
 
 def test_a_stream_that_grows_too_little_in_the_time_is_a_failure(address: Address) -> None:
     declare(address, "log", 1, x_queue_type="stream")
-    done = run(address, "tail", "log", "--count", "2", "--from", "first", "--timeout", "0.3")
+    done = run(address, "tail", "log", "--count", "2", "--from", "first", "--timeout", IDLE)
     assert done.exit_code == 1
     assert "1 of 2 messages came" in done.err
 

@@ -34,8 +34,10 @@ def shown(cluster: Cluster) -> list[dict[str, Any]]:
     return fragments
 
 
-def has_fragments(cluster: Cluster, count: int) -> bool:
-    return len(shown(cluster)) == count
+def two_of_them(cluster: Cluster) -> list[dict[str, Any]]:
+    """Both fragments, once there are two."""
+    fragments = shown(cluster)
+    return fragments if len(fragments) == 2 else []
 
 
 def test_a_fragment_goes_and_comes_and_nothing_is_lost_or_twice_or_out_of_order(
@@ -71,15 +73,14 @@ def test_a_fragment_goes_and_comes_and_nothing_is_lost_or_twice_or_out_of_order(
 
     for who in range(len(publishers)):
         publish(who, 12)
-        until("a fragment came", partial(has_fragments, cluster, 2))
+        both = until("a fragment came", partial(two_of_them, cluster))
+        assert [each["why"]["cause"] for each in both] == ["declared", "traffic"]
         publish((who + 1) % len(publishers), 3)
         until("all is delivered", partial(has_all, sum(sent)))
-        causes = [each["why"]["cause"] for each in shown(cluster)]
-        assert causes == ["declared", "traffic"]
 
         def is_gone() -> bool:
             consumer.connection.process_data_events(0.01)
-            return has_fragments(cluster, 1)
+            return len(shown(cluster)) == 1
 
         until("it went", is_gone)
         for other in range(len(publishers)):

@@ -13,6 +13,7 @@ from fedq.shell.config.workers import PORT_STEP
 from tests.integration.conftest import Connect
 from tests.integration.harness import Cluster, NodeProcess, eventually, run
 from tests.integration.ports import LOOPBACK, free_ports, is_free
+from tests.integration.standing import wrong
 from tests.integration.stock import PERSISTENT, Address, connect
 from tests.integration.test_cli_up import gone
 from tests.integration.test_probes import ServiceManager
@@ -83,7 +84,7 @@ def test_clients_of_one_port_are_spread_and_a_dead_worker_comes_back(
     tmp_path: Path, open_connection: Connect
 ) -> None:
     with Host(tmp_path, 3) as host:
-        assert host.ask("cluster", "status", "--wait", "20")["problems"] == []
+        assert wrong(host.ask("cluster", "status", "--wait", "20")) == []
         clients = [open_connection(host.node.amqp) for _ in range(CONNECTIONS)]
         sockets = host.node.directory / "data" / "workers" / "sockets"
         assert not sockets.exists() or stat.S_IMODE(sockets.stat().st_mode) == 0o700
@@ -108,7 +109,7 @@ def test_clients_of_one_port_are_spread_and_a_dead_worker_comes_back(
         until("it is told", lambda: f"worker {killed} was ended by SIGKILL" in host.log, END_S)
         host.wait_ready(2)
         assert f"starting worker {killed} again" in host.log
-        assert host.ask("cluster", "status", "--wait", "20")["problems"] == []
+        assert wrong(host.ask("cluster", "status", "--wait", "20")) == []
         last = [*host.workers().values()]
         assert len(last) == 3
         assert host.terminate("h") == 0
