@@ -17,7 +17,7 @@ import sys
 import tempfile
 import traceback
 from contextlib import redirect_stderr, redirect_stdout, suppress
-from typing import IO, Any, Final, cast
+from typing import IO, Any, Final
 
 from typer.main import get_command
 
@@ -112,7 +112,7 @@ def _said(arguments: list[str]) -> list[Any]:
         except Exception:
             traceback.print_exc()
             code = 1
-    said = [cast(io.BytesIO, each.buffer).getvalue().decode() for each in streams]
+    said = [each.buffer.getvalue().decode() for each in streams]
     return [code if isinstance(code, int) else int(code is not None), *said]
 
 

@@ -175,7 +175,7 @@ def main() -> None:
     settle_grpc()
     # Now, for all forks; not before, as gRPC reads its settings when it is imported.
     first, *_ = [import_module(module) for module in PROGRAMS[program]]
-    asker = first.Asker() if program == FEDQ else None
+    asker: Any = first.Asker() if program == FEDQ else None
     # What is here is garbage in none of them.
     gc.freeze()
     for line in sys.stdin:

@@ -30,16 +30,17 @@ def test_a_queue_that_is_published_to_comes_first(lone_node: Cluster) -> None:
         "--node", f"{place.host}:{place.port}",
     ]  # fmt: skip
     with subprocess.Popen(command, stdout=subprocess.PIPE, env=environment()) as process:
-        assert process.stdout is not None
+        out = process.stdout
+        assert out is not None
         try:
-            looks = [json.loads(process.stdout.readline())]
+            looks = [json.loads(out.readline())]
 
             def is_seen() -> bool:
                 # As long as it takes: some are published between two of its looks.
                 for _ in range(20):
                     channel.basic_publish("", "busy", b"x")
-                if select.select([process.stdout], [], [], 0)[0]:
-                    looks.append(json.loads(process.stdout.readline()))
+                if select.select([out], [], [], 0)[0]:
+                    looks.append(json.loads(out.readline()))
                 return is_busy(looks[-1])
 
             until("it comes first", is_seen)

@@ -428,7 +428,7 @@ def test_a_client_that_does_not_listen_cannot_hold_up_the_stop(tmp_path: Path) -
             began = asyncio.get_running_loop().time()
             runner.request_stop()
             assert await runner.wait() == 0
-            assert asyncio.get_running_loop().time() - began < 5
+            assert asyncio.get_running_loop().time() - began < patient(5)
 
     run(scenario())
 
@@ -447,7 +447,7 @@ def test_being_told_twice_to_stop_is_obeyed_at_once(tmp_path: Path) -> None:
             began = asyncio.get_running_loop().time()
             runner.request_stop()
             assert await ending == 1
-            assert asyncio.get_running_loop().time() - began < 1
+            assert asyncio.get_running_loop().time() - began < patient(1)
 
     run(scenario())
 
