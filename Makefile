@@ -45,7 +45,7 @@ NOTE := $(BIN)/python -m tests.lanes note
 #: What the lane of commands tries: half of the time that real nodes take.
 COMMANDS := test_cli_*.py test_http_*.py test_demo_*.py test_conformance_quick.py test_macro.py
 
-.PHONY: help setup check test unit pure properties spark integration commands surface celery guarding sweep installed differential sim crashes conformance attacks faults disks powercut fuzz bench load load-100k micro deploy cost coverage repeat demo demo-celery protos man format clean
+.PHONY: help setup check test durations unit pure properties spark integration commands surface celery guarding sweep installed differential sim crashes conformance attacks faults disks powercut fuzz bench load load-100k micro deploy cost coverage repeat demo demo-celery protos man format clean
 
 help: ## Show the targets.
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*##/\t/' | expand -t 14
@@ -84,6 +84,9 @@ test: $(SETUP_DONE) ## Everything the CI runs.
 	@# One that fails keeps no other from telling what fails there, too; an interrupt tells, as well.
 	@trap : INT; $(MAKE) --no-print-directory --output-sync --jobs 3 --keep-going SEEDS=$(SEEDS) $(LANES); \
 	    status=$$?; $(BIN)/python -m tests.lanes tell $(LANES); exit $$status
+
+durations: ## What took most of the processors in the last `make test`, by lane and module.
+	@$(BIN)/python -m tests.lanes efforts
 
 # These lanes try a part of the examples that a property names; `make properties` tries all.
 unit: SETTING = FEDQ_TEST_EXAMPLES=$${FEDQ_TEST_EXAMPLES:-0.25}
