@@ -14,8 +14,7 @@ from contextlib import suppress
 
 import pytest
 
-from tests.integration.harness import Cluster, asked, environment, logs_of, watched
-from tests.integration.questions import Questions
+from tests.integration.harness import Cluster, logs_of, watched
 from tests.integration.stock import Address, BlockingChannel, BlockingConnection, connect, pika
 from tests.integration.surface import DEFAULT, ONE, SPREAD, THREE, Stage
 from tests.integration.waiting import deadline
@@ -33,13 +32,8 @@ shared: list[Cluster] = []
 
 
 @pytest.fixture(autouse=True, scope="session")
-def _questions() -> Iterator[None]:
-    """The command line is asked by forks of one process."""
-    questions = Questions(environment())
-    asked.append(questions)
-    yield
-    asked.remove(questions)
-    questions.close()
+def _forked(forks: None) -> None:
+    """The command line, and nodes, are forks of one process."""
 
 
 @pytest.fixture(scope="session")
