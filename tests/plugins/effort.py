@@ -7,7 +7,6 @@ nobody waits for, as when a worker is killed before its pool, the last seconds a
 
 import os
 import resource
-from collections import Counter
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -48,10 +47,10 @@ class Effort:
     def __init__(self) -> None:
         self._seen = 0.0
         #: Seconds by the name of the module.
-        self.modules: Counter[str] = Counter()
+        self.modules: dict[str, float] = {}
 
     def note(self, module: str) -> None:
         """All since the last look was this module's."""
         spent = spent_s()
-        self.modules[module] += max(0.0, spent - self._seen)
+        self.modules[module] = self.modules.get(module, 0.0) + max(0.0, spent - self._seen)
         self._seen = spent
