@@ -23,6 +23,8 @@ pytestmark = pytest.mark.slow
 
 END_S = patient(30.0)
 WELL_S = 80.0
+#: Nobody is taken for dead because the machine has much else to do; a process that ends is noticed.
+PATIENT = {"lease_ms": 2_000, "suspect_ms": 6_000}
 LOG_LINE = re.compile(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\.\d{3} (INFO|WARNING) +h(\.\d)? .+")
 #: So many that a worker without any would be a wonder: one in a million runs.
 CONNECTIONS = 40
@@ -34,7 +36,8 @@ class Host(Cluster):
 
     def __init__(self, directory: Path, workers: int) -> None:
         peer = {"host": LOOPBACK, "port": peer_port()}
-        super().__init__(directory, ("h",), more={"workers": workers, "peer": peer})
+        more = {"workers": workers, "peer": peer, "timing": PATIENT}
+        super().__init__(directory, ("h",), more=more)
         self._count = workers
 
     @property
