@@ -1,8 +1,0 @@
-"""Attacked nodes are forks of one process, as those of `tests/integration`."""
-
-import pytest
-
-
-@pytest.fixture(autouse=True, scope="session")
-def _forked(forks: None) -> None:
-    """All nodes."""
