@@ -169,13 +169,20 @@ def _undisturbed() -> Iterator[None]:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
+def _asker() -> Any:
+    from tests.integration.asker import Asker
+
+    return Asker()
+
+
 def main() -> None:
     """Fulfils wishes until there are no more."""
     program = sys.argv[1]
     settle_grpc()
     # Now, for all forks; not before, as gRPC reads its settings when it is imported.
-    first, *_ = [import_module(module) for module in PROGRAMS[program]]
-    asker: Any = first.Asker() if program == FEDQ else None
+    for module in PROGRAMS[program]:
+        import_module(module)
+    asker = _asker() if program == FEDQ else None
     # What is here is garbage in none of them.
     gc.freeze()
     for line in sys.stdin:

@@ -9,7 +9,7 @@ import pytest
 
 from tests.integration.conftest import Connect
 from tests.integration.harness import Cluster
-from tests.integration.stock import PERSISTENT
+from tests.integration.stock import PERSISTENT, Address, BlockingChannel
 from tests.integration.waiting import until
 
 pytestmark = [pytest.mark.slow, pytest.mark.patience(180)]
@@ -32,6 +32,14 @@ def cluster(tmp_path: Path) -> Iterator[Cluster]:
 def shown(cluster: Cluster) -> list[dict[str, Any]]:
     fragments: list[dict[str, Any]] = cluster.ask("queue", "show", "work")["fragments"]
     return fragments
+
+
+def confirming(open_connection: Connect, address: Address) -> list[BlockingChannel]:
+    """Channels of four publishers that wait for each confirm."""
+    publishers = [open_connection(address).channel() for _ in range(4)]
+    for publisher in publishers:
+        publisher.confirm_delivery()
+    return publishers
 
 
 def two_of_them(cluster: Cluster) -> list[dict[str, Any]]:
@@ -61,9 +69,7 @@ def test_a_fragment_goes_and_comes_and_nothing_is_lost_or_twice_or_out_of_order(
         return len(got) >= count
 
     # One connection after the other at the third node: so the fragment comes, and is used.
-    publishers = [open_connection(third).channel() for _ in range(4)]
-    for publisher in publishers:
-        publisher.confirm_delivery()
+    publishers = confirming(open_connection, third)
     sent = [0] * len(publishers)
 
     def publish(who: int, count: int) -> None:
