@@ -182,7 +182,7 @@ def main() -> None:
     # Now, for all forks; not before, as gRPC reads its settings when it is imported.
     for module in PROGRAMS[program]:
         import_module(module)
-    asker = _asker() if program == FEDQ else None
+    asker: Any = _asker() if program == FEDQ else None
     # What is here is garbage in none of them.
     gc.freeze()
     for line in sys.stdin:
