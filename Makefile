@@ -35,7 +35,7 @@ COMPILED_SOURCES := fedq/compiled_modules.txt $(shell find fedq -name '*.py' -o 
 #: The lanes of `make test` in the order in which they start, three at a time: the longest first, and
 #: those of nodes as processes, which mostly wait, among those that compute. Each leaves a line for
 #: its end.
-LANES := integration commands unit celery pure spark surface installed guarding sim
+LANES := failures unit celery integration commands pure spark surface installed guarding sim
 #: What `make properties` tries: every module with properties, but for those of real nodes.
 WITH_PROPERTIES = $(shell grep -rlE '^from (hypothesis|tests.examples)' tests --include='test_*.py' | grep -vE 'integration|differential')
 #: Lanes have each other beside them: nothing that is waited for is late before three times its time.
@@ -44,8 +44,15 @@ PYTEST = exec env FEDQ_TEST_PATIENCE=$${FEDQ_TEST_PATIENCE:-3} $(SETTING) $(BIN)
 NOTE := $(BIN)/python -m tests.lanes note
 #: What the lane of commands tries: half of the time that real nodes take.
 COMMANDS := test_cli_*.py test_http_*.py test_demo_*.py test_conformance_quick.py test_macro.py
+#: What the lane of failures tries: clusters that stop, fill up, rot, grow, shrink and move.
+FAILURES := test_alarms.py test_cluster_*.py test_disk_faults.py test_failures.py test_faults.py \
+    test_foreign_*.py test_forgetting.py test_full_disk.py test_hangs.py test_joining*.py \
+    test_last_copy.py test_long_*.py test_moved_nodes.py test_no_home.py test_old_directories.py \
+    test_planned_moves.py test_powercut.py test_processes.py test_redelivered.py \
+    test_replaced_voters.py test_restarts.py test_retired_fragments.py test_rot.py \
+    test_second_clusters.py test_stop_command.py test_stopped.py test_workers.py
 
-.PHONY: help setup check test unit pure properties spark spark-all integration commands surface celery guarding sweep installed differential sim crashes conformance attacks faults disks powercut fuzz bench load load-100k load-100k-workers micro deploy cost coverage repeat demo demo-celery protos man format clean
+.PHONY: help setup check test durations unit pure properties spark spark-all integration failures commands surface celery guarding sweep installed differential sim crashes conformance attacks faults disks powercut fuzz bench load load-100k load-100k-workers micro deploy cost coverage repeat demo demo-celery protos man format clean
 
 help: ## Show the targets.
 	@grep -E '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*##/\t/' | expand -t 14
@@ -85,6 +92,9 @@ test: $(SETUP_DONE) ## Everything the CI runs.
 	@trap : INT; $(MAKE) --no-print-directory --output-sync --jobs 3 --keep-going SEEDS=$(SEEDS) $(LANES); \
 	    status=$$?; $(BIN)/python -m tests.lanes tell $(LANES); exit $$status
 
+durations: ## What took most of the processors in the last `make test`, by lane and module.
+	@$(BIN)/python -m tests.lanes efforts
+
 # These lanes try a part of the examples that a property names; `make properties` tries all.
 unit: SETTING = FEDQ_TEST_EXAMPLES=$${FEDQ_TEST_EXAMPLES:-0.25}
 unit: setup ## Tests that start no processes.
@@ -108,9 +118,13 @@ properties: setup ## Every property with all its examples, from compiled modules
 	$(BIN)/python -m pytest -q $(WITH_PROPERTIES) $(ARGS)
 	FEDQ_PURE=1 $(BIN)/python -m pytest -q $(WITH_PROPERTIES) $(ARGS)
 
-integration: setup ## Real nodes as processes, stock clients; RabbitMQ beside it where it is.
+integration: setup ## Real nodes as processes, stock clients; what no other lane of them tries.
 	$(PYTEST) -p no:cacheprovider -m 'not sweep' tests/integration \
-	    --ignore-glob='*test_celery*' --ignore-glob='*test_surface_*' $(COMMANDS:%=--ignore-glob='*/%') $(ARGS)
+	    --ignore-glob='*test_celery*' --ignore-glob='*test_surface_*' $(COMMANDS:%=--ignore-glob='*/%') \
+	    $(FAILURES:%=--ignore-glob='*/%') $(ARGS)
+
+failures: setup ## Real clusters that stop, fill up, rot, grow, shrink and move.
+	$(PYTEST) -p no:cacheprovider -m 'not sweep' $(FAILURES:%=tests/integration/%) $(ARGS)
 
 commands: setup ## Commands, the HTTP API, the demo and tools, on real nodes, beside RabbitMQ where it is.
 	$(PYTEST) -p no:cacheprovider -m 'not sweep' $(COMMANDS:%=tests/integration/%) $(ARGS)

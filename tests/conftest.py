@@ -12,7 +12,9 @@ import fedq
 from fedq.compiled import compiled_from_python
 from tests.examples import examples
 
-pytest_plugins = ("tests.plugins.order", "tests.plugins.leaks", "tests.plugins.lane")
+pytest_plugins = (
+    "tests.plugins.order", "tests.plugins.leaks", "tests.plugins.lane", "tests.plugins.forks",
+)  # fmt: skip
 
 # The CI machine is slow and shared: a test that takes long there is not wrong.
 settings.register_profile(

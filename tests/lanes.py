@@ -3,6 +3,7 @@
     python -m tests.lanes tell unit integration     # these, in this order
     python -m tests.lanes note sim "1000 histories" # of a lane that is no pytest
     python -m tests.lanes forget                    # what earlier runs left
+    python -m tests.lanes efforts                   # what took most of the processors
 
 A lane that is pytest's is noted by `tests/plugins/lane.py`.
 """
@@ -18,6 +19,8 @@ FOLDER: Final = Path(__file__).resolve().parent.parent / "build" / "lanes"
 REASONS_TOLD: Final = 8
 #: Failures of one lane that are told by name.
 FAILURES_TOLD: Final = 50
+#: So many modules of each lane are told by what they took.
+MODULES_TOLD: Final = 15
 
 
 class Lane(NamedTuple):
@@ -31,6 +34,8 @@ class Lane(NamedTuple):
     skipped: Mapping[str, int] = {}
     #: Tests that failed, as pytest names them, each with what it said last.
     failed: Sequence[Sequence[str]] = ()
+    #: Processor seconds by module of tests, with all processes that it had.
+    effort: Mapping[str, float] = {}
     #: Kept at each failure, so that it outlives a lane that is killed.
     is_over: bool = True
 
@@ -61,14 +66,34 @@ def told(names: Sequence[str]) -> list[str]:
         if lane is None or not lane.is_over:
             lines.append(f"{name:12} RED: did not come to its end: see above")
             continue
-        took = "" if lane.seconds is None else f" in {lane.seconds:.0f} s"
-        lines.append(f"{name:12} {'' if lane.is_green else 'RED: '}{lane.ran}{took}")
+        lines.append(f"{name:12} {'' if lane.is_green else 'RED: '}{lane.ran}{_took(lane)}")
         reasons = sorted(lane.skipped.items(), key=lambda item: (-item[1], item[0]))
         lines += [f"{'':12}   {count:4} skipped: {why}" for why, count in reasons[:REASONS_TOLD]]
         if more := reasons[REASONS_TOLD:]:
             count = sum(each for _, each in more)
             lines.append(f"{'':12}   {count:4} skipped for {len(more)} other reasons")
     return [*lines, *(["What failed:", *failed] if failed else [])]
+
+
+def _took(lane: Lane) -> str:
+    took = "" if lane.seconds is None else f" in {lane.seconds:.0f} s"
+    return took + (f", {sum(lane.effort.values()):.0f} s of a processor" if lane.effort else "")
+
+
+def efforts() -> list[str]:
+    """The modules of each noted lane that took most, and what the others took together."""
+    lines: list[str] = []
+    for path in sorted(FOLDER.glob("*.json")):
+        lane = noted(path.stem)
+        if lane is None or not lane.effort:
+            continue
+        lines.append(f"{path.stem:12} {sum(lane.effort.values()):8.1f} s of a processor")
+        ranked = sorted(lane.effort.items(), key=lambda item: (-item[1], item[0]))
+        lines += [f"{'':12} {spent:8.1f} s  {name}" for name, spent in ranked[:MODULES_TOLD]]
+        if more := ranked[MODULES_TOLD:]:
+            spent = sum(each for _, each in more)
+            lines.append(f"{'':12} {spent:8.1f} s  {len(more)} other modules")
+    return lines or ["No lane has been noted yet: make test, or one lane of it."]
 
 
 def _failures(name: str, lane: Lane) -> list[str]:
@@ -86,6 +111,8 @@ def main(arguments: Sequence[str]) -> int:
                 path.unlink()
         case ["note", name, ran]:
             note(name, Lane(ran, is_green=True))
+        case ["efforts"]:
+            sys.stdout.write("\n".join([*efforts(), ""]))
         case ["tell", *names]:
             sys.stdout.write("\n".join(["What ran:", *told(names), ""]))
         case _:

@@ -14,6 +14,7 @@ from tests.differential import brokers
 from tests.differential.compare import Difference
 from tests.differential.runner import Runner, finding_text, report_text
 from tests.differential.script import CASES, OPEN, parse
+from tests.differential.side import Side
 from tests.differential.themes import THEMES
 from tests.plugins.leaks import keep
 
@@ -25,13 +26,20 @@ pytestmark = [
 SCRIPTS = 200
 
 
+@pytest.fixture(scope="module")
+def rabbit(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Side]:
+    """One RabbitMQ for all scripts: each removes what it has left."""
+    with brokers.rabbit(tmp_path_factory.mktemp("rabbit")) as side:
+        yield side
+
+
 @pytest.fixture(scope="module", params=[1, 3], ids=["one", "three"])
 def runner(
-    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+    request: pytest.FixtureRequest, rabbit: Side, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Runner]:
     """Both brokers; fedq as one node, and as three with clients where no queue is."""
     directory = tmp_path_factory.mktemp("differential")
-    with brokers.rabbit(directory) as reference, brokers.fedq(directory, request.param) as subject:
+    with brokers.same(rabbit) as reference, brokers.fedq(directory, request.param) as subject:
         yield Runner((reference, subject), lambda finding: None)
 
 

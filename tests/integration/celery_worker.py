@@ -1,7 +1,8 @@
 """Celery workers as processes of their own, and clients of the same application in the test.
 
-Workers are started by the command a user types; each has a log and ends with its test, pool
-processes included. `client` closes what Celery leaves open, since tests treat warnings as errors.
+Workers are started by the command a user types, as forks of a process that has imported Celery
+where a run of tests has one; each has a log and ends with its test, pool processes
+included. `client` closes what Celery leaves open, since tests treat warnings as errors.
 """
 
 import gc
@@ -19,6 +20,7 @@ from celery import Celery
 
 from tests.integration.celery_app import Setting, make_app
 from tests.integration.harness import environment
+from tests.integration.questions import CELERY, Forked, Questions
 from tests.integration.stock import Address
 from tests.integration.waiting import TooLateError, patient, until
 
@@ -28,6 +30,21 @@ DONE_S = patient(40.0)
 STOP_S = 20.0
 #: Workers that need nobody to talk to start a second sooner.
 ALONE = ("--without-gossip", "--without-mingle")
+PLAINLY = [sys.executable, "-m", "celery"]
+#: The process that forks for workers, while there is one.
+forking: list[Questions] = []
+
+
+@contextmanager
+def workers_as_forks() -> Iterator[None]:
+    """Workers that are started within are forks of one process."""
+    process = Questions(environment(), CELERY)
+    forking.append(process)
+    try:
+        yield
+    finally:
+        forking.remove(process)
+        process.close()
 
 
 def urls(addresses: Sequence[Address]) -> str:
@@ -48,18 +65,22 @@ class Worker:
     def __init__(
         self, setting: Environment, name: str, directory: Path, *options: str,
         concurrency: int = 1, pool: str = "prefork",
-        application: str = "tests.integration.celery_app",
+        application: str = "tests.integration.celery_app", is_fork: bool = True,
     ) -> None:  # fmt: skip
-        """`name` goes before the @ of the worker's host name; `options` are the command's."""
+        """`name` goes before the @ of the worker's host name; `options` are the command's.
+
+        `is_fork=False`: in no case a fork.
+        """
         self.hostname = f"{name}@test"
-        self._variables = environment() | setting.to_environment()
+        self._setting = setting.to_environment()
         self.log_path = directory / f"{name}.log"
-        self._command = [
-            sys.executable, "-m", "celery", "-A", application, "worker",
+        self._is_fork = is_fork
+        self._arguments = [
+            "-A", application, "worker",
             f"--concurrency={concurrency}", f"--pool={pool}", "--loglevel=INFO",
             f"--hostname={self.hostname}", *options,
         ]  # fmt: skip
-        self.process: subprocess.Popen[bytes] | None = None
+        self.process: subprocess.Popen[bytes] | Forked | None = None
         self._seen = 0
 
     def start(self) -> None:
@@ -70,11 +91,18 @@ class Worker:
     def launch(self) -> None:
         """Starts the process."""
         self._seen = len(self.log())
+        if forking and self._is_fork:
+            self.process = forking[-1].start(
+                self._arguments, self.log_path.parent, self.log_path, environment(),
+                late=self._setting,
+            )  # fmt: skip
+        if self.process is not None:
+            return
         with self.log_path.open("ab") as log:
             # A session of its own, so that its pool processes can be ended with it.
             self.process = subprocess.Popen(
-                self._command, env=self._variables, stdin=subprocess.DEVNULL, stdout=log,
-                stderr=log, start_new_session=True,
+                [*PLAINLY, *self._arguments], env=environment() | self._setting,
+                stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True,
             )  # fmt: skip
 
     def wait_logged(self, text: str, seconds: float = 20.0) -> None:

@@ -14,7 +14,7 @@ from contextlib import suppress
 
 import pytest
 
-from tests.integration.harness import UNHURRIED, Cluster, asking_by_forks, logs_of, watched
+from tests.integration.harness import UNHURRIED, Cluster, logs_of, watched
 from tests.integration.stock import Address, BlockingChannel, BlockingConnection, connect, pika
 from tests.integration.surface import DEFAULT, ONE, SPREAD, THREE, Stage
 from tests.integration.waiting import deadline
@@ -29,9 +29,17 @@ shared: list[Cluster] = []
 
 
 @pytest.fixture(autouse=True, scope="session")
-def _questions() -> Iterator[None]:
-    """The command line is asked by forks of one process."""
-    with asking_by_forks():
+def _forked(forks: None) -> None:
+    """The command line, and nodes, are forks of one process."""
+
+
+@pytest.fixture(scope="session")
+def _forked_workers() -> Iterator[None]:
+    """Celery's workers are forks of one process."""
+    # Here, since most runs have nothing to do with Celery.
+    from tests.integration.celery_worker import workers_as_forks
+
+    with workers_as_forks():
         yield
 
 

@@ -3,7 +3,8 @@
 Most of what `fedq cluster status` takes is to start Python and import gRPC, and so is most of what
 a node takes until it serves; tests ask again and again until something has happened, and start
 hundreds of nodes. Each still has a process of its own. As a program this is the process that forks:
-a wish on each line of its input, an answer on each of its output, both as JSON.
+a wish on each line of its input, an answer on each of its output, both as JSON. It takes a name of
+`PROGRAMS`, and forks for that alone: Celery's workers are started as nodes are.
 
 A node that is forked becomes a child of who asked for it (a subreaper, as Linux calls that), who
 then waits for it as for any other. Nodes in the ordinary way are in `test_cli_node.py` and others.
@@ -17,22 +18,30 @@ import select
 import signal
 import subprocess
 import sys
-import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from importlib import import_module
 from pathlib import Path
-from typing import IO, Any, Final, NamedTuple
+from types import MappingProxyType
+from typing import Any, Final, NamedTuple
 
 from fedq.shell.host.grpc_environment import settle_grpc
-from tests.integration.waiting import patient
 
-#: How long a question may take; who asks is told that it was cut off.
-_QUESTION_S = 20
 #: From <linux/prctl.h>.
 _PR_SET_CHILD_SUBREAPER: Final = 36
 #: What changes from test to test, and is nothing to a node.
 _OF_PYTEST: Final = "PYTEST_CURRENT_TEST"
+FEDQ: Final = "fedq"
+CELERY: Final = "celery"
+#: What is imported before the forks, by what they become: first what mostly has the `main` of it.
+PROGRAMS: Final = {
+    FEDQ: ("tests.integration.asker", "fedq.cli.node.node_process"),
+    CELERY: (
+        "celery.bin.celery", "celery.apps.worker", "celery.backends.filesystem",
+        "celery.backends.rpc", "celery.concurrency.prefork", "celery.concurrency.solo",
+        "celery.concurrency.thread", "kombu.transport.pyamqp",
+    ),
+}  # fmt: skip
 
 
 class Answer(NamedTuple):
@@ -44,7 +53,7 @@ class Answer(NamedTuple):
 
 
 class Forked:
-    """A node that was forked: of `subprocess.Popen` what tests need."""
+    """A node or worker that was forked: of `subprocess.Popen` what tests need."""
 
     def __init__(self, pid: int) -> None:
         self.pid = pid
@@ -71,7 +80,7 @@ class Forked:
                 os.close(descriptor)
         code = self.poll()
         if code is None:
-            raise subprocess.TimeoutExpired(f"the node {self.pid}", timeout or 0.0)
+            raise subprocess.TimeoutExpired(f"process {self.pid}", timeout or 0.0)
         return code
 
     def send_signal(self, number: int) -> None:
@@ -91,12 +100,13 @@ class Forked:
 class Questions:
     """The process that forks, until `close`."""
 
-    def __init__(self, environment: dict[str, str]) -> None:
+    def __init__(self, environment: dict[str, str], program: str = FEDQ) -> None:
         self._asked = 0
         self._environment = environment
+        self._main = PROGRAMS[program][0]
         self._prctl = getattr(ctypes.CDLL(None), "prctl", None)
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "tests.integration.questions"],
+            [sys.executable, "-m", "tests.integration.questions", program],
             env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
         )  # fmt: skip
 
@@ -105,21 +115,24 @@ class Questions:
         return Answer(*self._wish("ask", list(arguments)))
 
     def start(
-        self, arguments: list[str], directory: Path, log: Path, environment: dict[str, str]
-    ) -> Forked | None:
-        """A process that runs `fedq` with these arguments; None if it has to be another's fork.
+        self, arguments: list[str], directory: Path, log: Path, environment: dict[str, str],
+        module: str | None = None, late: Mapping[str, str] = MappingProxyType({}),
+    ) -> Forked | None:  # fmt: skip
+        """A process of the program with these arguments; None if it has to be another's fork.
 
         That is where its environment is not that of the process that forks, which has imported all
-        modules, or where the system gives nobody the children of others.
+        modules, or where the system gives nobody the children of others. `module`: whose `main` it
+        runs instead. `late`: variables that only modules read which are not imported yet.
         """
         if self._prctl is None or _lasting(environment) != _lasting(self._environment):
             return None
+        wish = [module or self._main, arguments, str(directory), str(log), dict(late)]
         # A test whose deadline passes meanwhile would lose the process: it passes afterwards.
         with _undisturbed():
             if self._prctl(_PR_SET_CHILD_SUBREAPER, 1):
                 return None
             try:
-                (pid,) = self._wish("start", arguments, str(directory), str(log))
+                (pid,) = self._wish("start", *wish)
             finally:
                 self._prctl(_PR_SET_CHILD_SUBREAPER, 0)
         return Forked(pid)
@@ -156,45 +169,53 @@ def _undisturbed() -> Iterator[None]:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
+def _asker() -> Any:
+    from tests.integration.asker import Asker
+
+    return Asker()
+
+
 def main() -> None:
     """Fulfils wishes until there are no more."""
+    program = sys.argv[1]
     settle_grpc()
     # Now, for all forks; not before, as gRPC reads its settings when it is imported.
-    import_module("fedq.cli.commands")
-    import_module("fedq.cli.node.node_process")
-    # What was imported is garbage in none of them.
+    for module in PROGRAMS[program]:
+        import_module(module)
+    asker: Any = _asker() if program == FEDQ else None
+    # What is here is garbage in none of them.
     gc.freeze()
     for line in sys.stdin:
         number, kind, *wish = json.loads(line)
-        answer = _answer(*wish) if kind == "ask" else [_start(*wish)]
+        if kind == "ask":
+            answer = asker.ask(*wish)
+        else:
+            answer = [_start(asker, *wish)]
         sys.stdout.write(json.dumps([number, *answer]) + "\n")
         sys.stdout.flush()
+    if asker is not None:
+        asker.end()
 
 
-def _answer(arguments: list[str]) -> list[object]:
-    with tempfile.TemporaryFile("w+") as out, tempfile.TemporaryFile("w+") as err:
-        child = os.fork()
-        if not child:
-            _run(arguments, out, err)
-        _, status = os.waitpid(child, 0)
-        code = os.waitstatus_to_exitcode(status)
-        out.seek(0)
-        err.seek(0)
-        return [code, out.read(), err.read()]
-
-
-def _start(arguments: list[str], directory: str, log: str) -> int:
+def _start(
+    asker: Any, module: str, arguments: list[str], directory: str, log: str, late: dict[str, str]
+) -> int:
     """The process id of a grandchild, which has lost its parent when this returns."""
     reading, writing = os.pipe()
     parent = os.fork()
     if not parent:
-        child = os.fork()
-        if child:
-            os.write(writing, str(child).encode())
+        if os.fork():
             os._exit(0)
+        if module == PROGRAMS[CELERY][0]:
+            # So that its pool processes can be ended with it; nobody knows of it before.
+            os.setsid()
+        os.write(writing, str(os.getpid()).encode())
         os.close(reading)
         os.close(writing)
-        _become(arguments, directory, log)
+        if asker is not None:
+            asker.let_go()
+        os.environ |= late
+        _become(module, arguments, directory, log)
     os.close(writing)
     os.waitpid(parent, 0)
     pid = int(os.read(reading, 32))
@@ -202,10 +223,8 @@ def _start(arguments: list[str], directory: str, log: str) -> int:
     return pid
 
 
-def _become(arguments: list[str], directory: str, log: str) -> None:
+def _become(module: str, arguments: list[str], directory: str, log: str) -> None:
     """Is the command from now on, and ends as it does."""
-    from fedq.cli.main import main as run_command
-
     os.chdir(directory)
     for number, name, flags in (
         (0, os.devnull, os.O_RDONLY), (1, log, os.O_WRONLY | os.O_APPEND | os.O_CREAT),
@@ -214,28 +233,8 @@ def _become(arguments: list[str], directory: str, log: str) -> None:
         os.dup2(opened, number)
         os.close(opened)
     os.dup2(1, 2)
-    sys.argv = ["fedq", *arguments]
-    run_command()
-
-
-def _run(arguments: list[str], out: IO[str], err: IO[str]) -> None:
-    """Becomes the command, in a process of its own."""
-    from fedq.cli.commands import app
-
-    signal.setitimer(signal.ITIMER_REAL, patient(_QUESTION_S))
-    for stream, place in ((sys.stdout, out), (sys.stderr, err)):
-        os.dup2(place.fileno(), stream.fileno())
-    os.close(sys.stdin.fileno())
-    sys.argv = ["fedq", *arguments]
-    code = 1
-    try:
-        app()
-    except SystemExit as ended:
-        code = ended.code if isinstance(ended.code, int) else int(ended.code is not None)
-    finally:
-        sys.stdout.flush()
-        sys.stderr.flush()
-        os._exit(code)
+    sys.argv = [module.partition(".")[0], *arguments]
+    sys.exit(import_module(module).main())
 
 
 if __name__ == "__main__":

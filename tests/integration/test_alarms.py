@@ -12,6 +12,7 @@ from tests.integration.alarms import heard_by
 from tests.integration.conftest import Connect
 from tests.integration.full_disk import small_disk
 from tests.integration.harness import Cluster
+from tests.integration.standing import wrong
 from tests.integration.stock import PERSISTENT, BlockingConnection, pika
 from tests.integration.waiting import until
 
@@ -21,12 +22,14 @@ MIB = 1 << 20
 ONE_COPY = {"x-fedq-replicas": 1, "x-fedq-fragments": 1}
 #: Each of these is held singly, and in memory.
 SINGLY = {**ONE_COPY, "x-max-priority": 5, "x-max-length-bytes": 1 << 40}
+#: Nobody is taken for dead because the machine has much else to do.
+PATIENT = {"timing": {"lease_ms": 2_000, "suspect_ms": 6_000}}
 
 
 @contextmanager
 def three_nodes(directory: Path, of_c: dict[str, Any]) -> Iterator[Cluster]:
     """Nodes a, b and c, of which c is configured otherwise."""
-    cluster = Cluster(directory)
+    cluster = Cluster(directory, more=PATIENT)
     path = cluster.nodes["c"].directory / "node.yaml"
     path.write_text(yaml.safe_dump(yaml.safe_load(path.read_text()) | of_c))
     with cluster:
@@ -35,8 +38,7 @@ def three_nodes(directory: Path, of_c: dict[str, Any]) -> Iterator[Cluster]:
 
 def problems(cluster: Cluster) -> list[str]:
     """What is wrong, as another node sees it."""
-    found: list[str] = cluster.ask("cluster", "status", node="a")["problems"]
-    return found
+    return wrong(cluster.ask("cluster", "status", node="a"))
 
 
 def alarms(cluster: Cluster, name: str) -> dict[str, Any]:

@@ -14,9 +14,11 @@ from tests.integration.celery_worker import ALONE, DONE_S, Worker, client
 from tests.integration.conftest import Connect
 from tests.integration.harness import environment
 from tests.integration.stock import Address
-from tests.integration.waiting import until
+from tests.integration.waiting import patient, until
 
-pytestmark = [pytest.mark.slow, pytest.mark.patience(90)]
+pytestmark = [
+    pytest.mark.slow, pytest.mark.patience(90), pytest.mark.usefixtures("_forked_workers")
+]  # fmt: skip
 
 
 def events_of(path: Path, name: str) -> list[Event]:
@@ -75,20 +77,20 @@ def test_a_task_for_every_worker(brokers: list[Address], name: str, tmp_path: Pa
     assert heard == [(f"{n}", f"{w}@test") for n in range(5) for w in ("w1", "w2")]
 
 
-def test_the_command_line(brokers: list[Address], name: str, tmp_path: Path) -> None:
+def test_the_command_line(nodes: dict[str, Address], name: str, tmp_path: Path) -> None:
     """`celery status`, `inspect` and `purge`, as an operator types them, at another node."""
-    setting = Setting(brokers[0].url, name)
-    there = setting._replace(url=brokers[-1].url)
+    setting = Setting(nodes["a"].url, name)
+    there = setting._replace(url=nodes["c"].url)
 
     def celery_says(*words: str) -> str:
         command = [sys.executable, "-m", "celery", "-A", "tests.integration.celery_app", *words]
         return subprocess.run(
             command, env=environment() | there.to_environment(), capture_output=True, text=True,
-            timeout=30, check=True,
+            timeout=patient(30), check=True,
         ).stdout  # fmt: skip
 
     with client(setting) as app:
-        with Worker(setting, "w", tmp_path, *ALONE):
+        with Worker(setting, "w", tmp_path, *ALONE, is_fork=False):
             assert "w@test: OK" in celery_says("status")
             assert "w@test" in celery_says("inspect", "active_queues")
         for number in range(7):

@@ -14,7 +14,9 @@ from tests.integration.celery_worker import ALONE, DONE_S, Worker, client
 from tests.integration.stock import Address
 from tests.integration.waiting import patient, until
 
-pytestmark = [pytest.mark.slow, pytest.mark.patience(120)]
+pytestmark = [
+    pytest.mark.slow, pytest.mark.patience(120), pytest.mark.usefixtures("_forked_workers")
+]  # fmt: skip
 
 ANSWER_S = patient(10)
 

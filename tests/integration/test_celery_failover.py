@@ -18,7 +18,9 @@ from tests.integration.harness import Cluster
 from tests.integration.stock import connect
 from tests.integration.waiting import until
 
-pytestmark = [pytest.mark.slow, pytest.mark.patience(150)]
+pytestmark = [
+    pytest.mark.slow, pytest.mark.patience(150), pytest.mark.usefixtures("_forked_workers")
+]  # fmt: skip
 
 QUEUE = "work"
 TASKS = 60

@@ -14,7 +14,9 @@ from tests.integration.conftest import Connect
 from tests.integration.stock import Address
 from tests.integration.waiting import until
 
-pytestmark = [pytest.mark.slow, pytest.mark.patience(120)]
+pytestmark = [
+    pytest.mark.slow, pytest.mark.patience(120), pytest.mark.usefixtures("_forked_workers")
+]  # fmt: skip
 
 AN_HOUR_S = 3600
 

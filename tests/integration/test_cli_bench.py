@@ -14,7 +14,8 @@ import pytest
 
 from loadtests.macro.brokers import RabbitBroker
 from tests.differential.brokers import reference_missing
-from tests.integration.harness import Cluster, environment
+from tests.integration.harness import Cluster, environment, run
+from tests.integration.questions import Answer
 from tests.integration.stock import connect
 from tests.integration.waiting import patient
 
@@ -54,21 +55,18 @@ WORKS = {
 }  # fmt: skip
 
 
-def bench(*arguments: str, url: str) -> "subprocess.CompletedProcess[str]":
+def bench(*arguments: str, url: str) -> Answer:
     """A run that ends by itself."""
-    return subprocess.run(
-        [sys.executable, "-m", "fedq", "bench", "--url", url, *arguments],
-        env=environment(), capture_output=True, text=True, timeout=patient(RUN_S), check=False,
-    )  # fmt: skip
+    return run("bench", "--url", url, *arguments)
 
 
 def measured(*arguments: str, url: str) -> dict[str, Any]:
     """The JSON of a run that must be sound."""
     done = bench(*SHORT, "--quiet", "--json", *arguments, url=url)
     # That it was busy says something about the machine of the test, and nothing else.
-    told = [line for line in done.stderr.splitlines() if "of a core: it" not in line]
-    assert (done.returncode, told) == (0, [])
-    result: dict[str, Any] = json.loads(done.stdout)
+    told = [line for line in done.err.splitlines() if "of a core: it" not in line]
+    assert (done.code, told) == (0, [])
+    result: dict[str, Any] = json.loads(done.out)
     return result
 
 
@@ -175,13 +173,13 @@ def test_nothing_is_left_behind(node: Cluster) -> None:
 
 def test_people_get_tables(node: Cluster) -> None:
     done = bench(*SHORT, "--subscribers", "5", "--rate", "50", url=node.nodes["a"].amqp.url)
-    assert done.returncode == 0
-    lines = [line.split() for line in done.stdout.splitlines()]
+    assert done.code == 0
+    lines = [line.split() for line in done.out.splitlines()]
     words = [line[0] for line in lines if line]
     assert "MESSAGES" in words
     assert "published" in words
     assert ["to", "the", "last", "subscriber"] in [line[:4] for line in lines]
-    assert "measuring: " in done.stderr
+    assert "measuring: " in done.err
 
 
 def test_clients_spread_over_addresses(tmp_path: Path) -> None:
@@ -202,10 +200,10 @@ def test_a_loss_is_found(node: Cluster) -> None:
         *SHORT, "--json", "--quiet", "--queue-argument", "x-max-length=3", "--patience", "1",
         "--prefetch", "1", url=node.nodes["a"].amqp.url,
     )  # fmt: skip
-    result = json.loads(done.stdout)
-    assert done.returncode == 1
+    result = json.loads(done.out)
+    assert done.code == 1
     assert result["lost"] == result["published"] - result["delivered"] > 0
-    assert done.stderr == (
+    assert done.err == (
         f"fedq: {result['lost']} messages were lost, 0 repeated, 0 out of order, 0 refused\n"
     )
 
@@ -216,8 +214,8 @@ def test_a_refusal_is_counted(node: Cluster) -> None:
         "x-overflow=reject-publish", "--confirms", "9", "--rate", "50", "--consumers", "0",
         url=node.nodes["a"].amqp.url,
     )  # fmt: skip
-    result = json.loads(done.stdout)
-    assert done.returncode == 1
+    result = json.loads(done.out)
+    assert done.code == 1
     assert result["refused"] == result["published"] > 0
     assert result["confirmed"] == 0
 
@@ -229,16 +227,16 @@ def test_a_broker_that_dies_ends_the_run_with_a_sentence(tmp_path: Path, work: s
         with subprocess.Popen(
             [*command, *WORKS[work], "--seconds", "30", "--json", "--patience", "5"],
             stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment(),
-        ) as run:  # fmt: skip
-            assert run.stderr is not None
-            for line in run.stderr:
+        ) as process:  # fmt: skip
+            assert process.stderr is not None
+            for line in process.stderr:
                 if line.startswith("warming up"):
                     break
             cluster.kill("a")
             started = time.monotonic()
-            output, problems = run.communicate(timeout=patient(RUN_S))
-        assert time.monotonic() - started < 20
-        assert run.returncode == 1
+            output, problems = process.communicate(timeout=patient(RUN_S))
+        assert time.monotonic() - started < patient(20)
+        assert process.returncode == 1
         error = json.loads(output)["error"]
         assert "hung up" in error or "reset" in error or "Broken pipe" in error
         assert f"fedq: {error}\n" in problems
@@ -253,8 +251,8 @@ def test_a_broker_that_stops_answering_ends_the_run_with_a_sentence(tmp_path: Pa
         connect(cluster.nodes["a"].amqp).close()
         process.send_signal(signal.SIGSTOP)
         done = bench(*SHORT, "--patience", "1", url=url)
-        assert done.returncode == 1
-        assert "no answer within 1 s" in done.stderr
+        assert done.code == 1
+        assert "no answer within 1 s" in done.err
 
 
 @pytest.mark.parametrize(
@@ -270,10 +268,10 @@ def test_a_broker_that_stops_answering_ends_the_run_with_a_sentence(tmp_path: Pa
 )
 def test_options_without_sense_are_refused(options: tuple[str, ...], words: str) -> None:
     done = bench(*options, url="amqp://127.0.0.1:1")
-    assert (done.returncode, done.stdout) == (2, "")
-    assert done.stderr.startswith("fedq: ")
-    assert words in done.stderr
-    assert done.stderr.count("\n") == 1
+    assert (done.code, done.out) == (2, "")
+    assert done.err.startswith("fedq: ")
+    assert words in done.err
+    assert done.err.count("\n") == 1
 
 
 @pytest.mark.parametrize(
@@ -283,13 +281,13 @@ def test_options_without_sense_are_refused(options: tuple[str, ...], words: str)
 def test_a_refused_login_is_told(node: Cluster, path: str, words: str) -> None:
     address = node.nodes["a"].amqp
     done = bench(*SHORT, url="amqp://" + path.format(f"{address.host}:{address.port}"))
-    assert done.returncode == 1
-    assert words in done.stderr
+    assert done.code == 1
+    assert words in done.err
 
 
 def test_nobody_there_is_told() -> None:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         done = bench(*SHORT, url=f"amqp://127.0.0.1:{free.getsockname()[1]}")
-    assert done.returncode == 1
-    assert "Connection refused" in done.stderr
+    assert done.code == 1
+    assert "Connection refused" in done.err

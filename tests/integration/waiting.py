@@ -1,6 +1,7 @@
 """Waiting for conditions with a deadline, never for time to pass.
 
-`until` polls; `deadline` bounds code that cannot be asked (a stock client that waits for a reply).
+`until` polls, less often the longer it waits; `deadline` bounds code that cannot be asked (a stock
+client that waits for a reply).
 How long is given for a machine that is not busy; the lanes of `make test` wait three times as long
 before they give up (FEDQ_TEST_PATIENCE=3), since they have each other beside them.
 """
@@ -17,6 +18,9 @@ from typing import TypeVar
 T = TypeVar("T")
 
 POLL_S = 0.02
+#: Looking is work: what is waited for long is seen later by so much of the time that it took.
+LATER = 0.05
+LONGEST_POLL_S = 0.1
 PATIENCE = float(os.environ.get("FEDQ_TEST_PATIENCE", "1"))
 
 
@@ -32,12 +36,13 @@ class TooLateError(AssertionError):
 def until(what: str, condition: Callable[[], T], seconds: float = 15.0) -> T:
     """The first true value of `condition`; `TooLateError` names `what` after `patient(seconds)`."""
     seconds = patient(seconds)
-    end = time.monotonic() + seconds
+    start = time.monotonic()
     pause = threading.Event()
     while not (value := condition()):
-        if time.monotonic() > end:
+        waited = time.monotonic() - start
+        if waited > seconds:
             raise TooLateError(f"not within {seconds:g} s: {what} (last seen: {value!r})")
-        pause.wait(POLL_S)
+        pause.wait(min(max(POLL_S, waited * LATER), LONGEST_POLL_S))
     return value
 
 

@@ -16,11 +16,15 @@ from typing import Final
 import pytest
 
 from tests.lanes import Lane, note
+from tests.plugins.effort import Effort
 
 #: What pytest counts as, in the order in which it is told.
 OUTCOMES: Final = ("failed", "error", "passed", "skipped", "xfailed", "deselected")
 #: Of what a failure said, so much is told.
 CHARACTERS_SAID: Final = 160
+#: What no module of tests takes: imports and collecting; the end.
+BEFORE: Final = "(before all tests)"
+AFTER: Final = "(after all tests)"
 #: Names of modules and files in a reason, which is the same for all of them.
 _PARTICULARS: Final = re.compile(r"\b(?:fedq\.[\w.]+|[\w/.-]+/[\w.-]+)")
 
@@ -44,10 +48,22 @@ class _Noting:
         self._name = name
         self._started = time.monotonic()
         self._failed: list[tuple[str, str]] = []
+        self._effort = Effort()
+        #: The module whose tests run, or what comes before and after them.
+        self._module = BEFORE
 
     def pytest_sessionstart(self) -> None:
         """As make ends its lanes, and a CI ends make."""
         signal.signal(signal.SIGTERM, signal.default_int_handler)
+
+    def pytest_runtest_logstart(self, nodeid: str) -> None:
+        """With the first test of a module the one before it is over."""
+        self._enter(nodeid.partition("::")[0])
+
+    def _enter(self, module: str) -> None:
+        if module != self._module:
+            self._effort.note(self._module)
+            self._module = module
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """Notes a failure."""
@@ -87,7 +103,10 @@ class _Noting:
             skipped[_PARTICULARS.sub("…", why.removeprefix("Skipped: "))] += 1
         seconds = time.monotonic() - self._started
         ran = ", ".join(counts) or "nothing"
-        note(self._name, Lane(ran, exitstatus == 0, seconds, skipped, self._failed))
+        self._enter(AFTER)
+        self._effort.note(AFTER)
+        effort = {name: round(spent, 2) for name, spent in self._effort.modules.items()}
+        note(self._name, Lane(ran, exitstatus == 0, seconds, skipped, self._failed, effort=effort))
 
 
 def _said(report: pytest.TestReport | pytest.CollectReport) -> str:
