@@ -64,7 +64,7 @@ FRAME_BYTES: Final = 110
 #: A publish in a frame beside its body: envelope, exchange, key.
 RELAY_BYTES: Final = 70
 #: Descriptors that are not for clients (`fedq.core.limits.RESERVED_DESCRIPTORS`).
-RESERVED: Final = 336
+RESERVED: Final = 352
 
 
 def delivery_s(subscribers: float) -> float:

@@ -5,8 +5,7 @@ from typing import Any
 
 import pytest
 
-from tests.integration.conftest import UNHURRIED
-from tests.integration.harness import Cluster
+from tests.integration.harness import UNHURRIED, Cluster
 from tests.integration.stock import connect, pika
 from tests.integration.waiting import until
 

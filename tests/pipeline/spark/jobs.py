@@ -120,7 +120,7 @@ def _begun(start: Callable[[], StreamingQuery]) -> str:
         if TOO_BUSY not in str(query.exception() or ""):
             break
     _QUERIES[query.id] = query
-    return query.id
+    return str(query.id)
 
 
 def follow(spark: SparkSession, options: Options, place: str, trigger: dict[str, Any]) -> list[int]:

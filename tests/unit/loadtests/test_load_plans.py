@@ -130,7 +130,7 @@ def test_a_broker_elsewhere_has_one_source_address() -> None:
 
 
 def test_too_few_files_of_nodes_are_told_with_what_would_work() -> None:
-    (text,) = preflight.check(100_000, 6, [HERE] * 5, 20_000, 28_232, 19_664)
+    (text,) = preflight.check(100_000, 6, [HERE] * 5, 20_000, 28_232, 19_648)
     assert "start 6 nodes" in text
     assert "98,320 subscribers" in text
 
@@ -149,7 +149,7 @@ def test_workers_of_one_host_share_a_port_and_not_quite_evenly() -> None:
     assert command.fitting(wanted, 20_000, 28_232) == 100_000
     assert command.refusals(wanted, 20_000, 28_232) == []
     wanted.host_workers = 5
-    assert command.fitting(wanted, 20_000, 28_232) == int(5 * 19_664 / 1.1)
+    assert command.fitting(wanted, 20_000, 28_232) == int(5 * 19_648 / 1.1)
     (text,) = command.refusals(wanted, 20_000, 28_232)
     assert "raise their file limit (`ulimit -n`)" in text
 
@@ -162,7 +162,7 @@ def test_with_files_for_nobody_nothing_is_started(
     assert command.main(["--subscribers", "3000", "--workers", "2", *as_many]) == 2
     told = capsys.readouterr().err
     assert "a process may open 180 files: raise `ulimit -n` to 1,700\n" in told
-    assert "a node keeps 336 files for others, and may open 180: raise `ulimit -n` to 1,336" in told
+    assert "a node keeps 352 files for others, and may open 180: raise `ulimit -n` to 1,352" in told
     assert "going on" not in told
 
 
