@@ -255,13 +255,7 @@ class MapState:
         self.forgotten: dict[NodeId, int] = {}
         self.next_fragment = 1
         self.claims: dict[QueueKey, Claim] = {}
-        self.users: dict[str, User] = {}
-        self.grants: dict[GrantKey, Grant] = {}
-        #: Whoever is not in it may use all topics of the exchange.
-        self.topic_permissions: dict[TopicKey, TopicGrant] = {}
-        #: By virtual host, or user: what is limited, and how.
-        self.vhost_limits: dict[str, Limits] = {}
-        self.user_limits: dict[str, Limits] = {}
+        self._begin_access()
         #: Traces by name, and virtual hosts whose firehose is on.
         self.traces: dict[str, Trace] = {}
         self.firehose: dict[str, None] = {}
@@ -277,10 +271,19 @@ class MapState:
         self.copies_of: dict[NodeId, int] = {}
         #: What went into this map so far: see `fedq.wiring.cluster_map.digest`.
         self.digest = 0
-        #: Whether the cluster has had its first users; never again false.
-        self.seeded = False
         #: What the command that is being applied changed so far.
         self.changes: list[Change] = []
+
+    def _begin_access(self) -> None:
+        #: Whether the cluster has had its first users; never again false.
+        self.seeded = False
+        self.users: dict[str, User] = {}
+        self.grants: dict[GrantKey, Grant] = {}
+        #: Whoever is not in it may use all topics of the exchange.
+        self.topic_permissions: dict[TopicKey, TopicGrant] = {}
+        #: By virtual host, or user: what is limited, and how.
+        self.vhost_limits: dict[str, Limits] = {}
+        self.user_limits: dict[str, Limits] = {}
 
     def add_vhost(self, vhost: str) -> None:
         """A virtual host with its predeclared exchanges."""
