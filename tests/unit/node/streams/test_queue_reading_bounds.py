@@ -2,13 +2,34 @@
 
 import pytest
 
-from fedq.core.ids import QueueKey
-from fedq.node.records.streams.reservations import RESERVE, SETTLE
+from fedq.core.ids import NodeId, QueueKey
+from fedq.core.limits import QUEUE_READERS_MAX
+from fedq.journal.records import NOTE_RESERVED
+from fedq.node.records.streams.reservations import (
+    DONE,
+    NAMES_FULL,
+    NOT_YET,
+    RELEASE,
+    RESERVE,
+    SETTLE,
+    ReaderCall,
+    Reserved,
+)
 from tests.unit.node.copies.test_long_queues import SMALL, body
 from tests.unit.node.copies.test_long_queues_ranked import declared, fragment_of, plain
 from tests.unit.node.copies.test_long_queues_ranked import publish as publish_ranked
 from tests.unit.node.harness import Cluster
-from tests.unit.node.streams.test_queue_reading import Reader
+from tests.unit.node.streams.test_queue_reading import KEY, Reader, begun, fragments, publish
+
+
+def ask_at_once(cluster: Cluster, names: list[str], kind: int = RESERVE) -> list[Reserved]:
+    """What readers have heard at the end of the turn in which all of them ask."""
+    heard: list[Reserved] = []
+    node = cluster.node("n1")
+    for name in names:
+        call = ReaderCall(kind, fragments(cluster)[0], name, 0, heard.append, instance="1", most=1)
+        node.streams.queue_reading.on_asked(KEY, call)
+    return heard
 
 
 @pytest.mark.parametrize("restarts", [False, True])
@@ -28,3 +49,69 @@ def test_what_is_reserved_of_a_queue_with_priorities_stays_in_memory(restarts: b
     assert rows == [body(number) for number in range(answer.messages)]
     assert reader.insist(SETTLE, answer.through).messages == answer.messages
     fragment_of(cluster).check()
+
+
+def test_names_that_wait_for_an_answer_are_not_forgotten_for_others() -> None:
+    cluster, client = begun()
+    publish(cluster, client, *map(str, range(QUEUE_READERS_MAX + 6)))
+    node = cluster.node("n1")
+    # The turn has no work left: none of them has anything reserved before the last one has asked.
+    node.state.work.spend(1 << 30)
+    names = [f"r{number}" for number in range(QUEUE_READERS_MAX + 6)]
+    heard = ask_at_once(cluster, names)
+    assert [each.verdict for each in heard] == [NAMES_FULL] * 6
+    cluster.pass_ms(1_000)
+    fragment = fragment_of(cluster)
+    assert len(fragment.notes[NOTE_RESERVED]) == QUEUE_READERS_MAX
+    # So all of it can be given back by name.
+    for name in names[:QUEUE_READERS_MAX]:
+        assert Reader(cluster, name=name).call(RELEASE, (1 << 40) - 1).messages == 1
+    assert fragment.ready_count == QUEUE_READERS_MAX + 6
+
+
+def test_calls_that_cannot_be_answered_yet_do_not_pile_up() -> None:
+    cluster, client = begun(3)
+    publish(cluster, client, "a")
+    home = cluster.primary_of("jobs")
+    assert Reader(cluster, name="r").call(RESERVE, 0, 1).messages == 1
+    publish(cluster, client, "b")
+    reading = cluster.node(home).streams.queue_reading
+    heard: list[Reserved] = []
+    fragment = fragments(cluster)[0]
+
+    def ask(kind: int, name: str) -> None:
+        call = ReaderCall(kind, fragment, name, 0, heard.append, instance="1", most=1)
+        reading.on_asked(KEY, call)
+
+    # A reader's next call has to wait for the answer to the one before.
+    ask(RESERVE, "s")
+    ask(RESERVE, "s")
+    ask(SETTLE, "s")
+    assert [each.verdict for each in heard] == [NOT_YET, NOT_YET]
+    # Of names that nobody has there is nothing to wait for, nor is anything kept.
+    for number in range(100):
+        ask(SETTLE, f"nobody{number}")
+    assert [each.verdict for each in heard[2:]] == [DONE] * 100
+    readers = fragment_of(cluster, home).queue_readers
+    assert readers is not None
+    assert sorted(readers) == ["r", "s"]
+    cluster.wait_for(lambda: len(heard) == 103)
+    assert (heard[-1].verdict, heard[-1].messages) == (DONE, 1)
+
+
+def test_a_release_says_when_it_has_not_put_back_all() -> None:
+    cluster, client = begun()
+    publish(cluster, client, "a", "b")
+    assert Reader(cluster).call(RESERVE, 0, 1).messages == 1
+    heard: list[int | None] = []
+    reading = cluster.node("n1").streams.queue_reading
+    # Its reader is at it.
+    ask_at_once(cluster, ["r"])
+    reading.on_release(KEY, "r", heard.append)
+    assert heard == [None]
+    cluster.pass_ms(100)
+    cluster.hosts[NodeId("n1")].inbox.append(
+        lambda node: node.streams.queue_reading.on_release(KEY, "r", heard.append)
+    )
+    cluster.wait_for(lambda: len(heard) == 2)
+    assert heard[1] == 1
