@@ -138,7 +138,13 @@ class QueueClient:
         return reply.through, reply.messages
 
     def settle(self, fragment: int, through: int) -> None:
-        """Lets all batches up to one leave the queue."""
+        """Lets all batches up to one leave the queue.
+
+        Of a fragment of which this process has had nothing reserved that is left to the next
+        reservation: its node may know the name as that of a process before this one.
+        """
+        if fragment not in self._begun:
+            return
         options = self._options
         request = pb.SettleRequest(
             vhost=options.vhost, queue=options.queue, fragment=fragment, reader=options.reader,
