@@ -2,9 +2,14 @@
 
 import pytest
 
-from fedq.core.ids import NodeId, QueueKey
+from fedq.core.ids import FragmentId, Incarnation, NodeId, Origin, QueueKey
 from fedq.core.limits import QUEUE_READERS_MAX
-from fedq.journal.records import NOTE_RESERVED
+from fedq.core.policy import PLAIN, QUARANTINED
+from fedq.fragments.fragment import Fragment
+from fedq.fragments.replica import Replica
+from fedq.fragments.upkeep import reserving
+from fedq.fragments.upkeep.asides import note_asides, readmit
+from fedq.journal.records import NOTE_DEAD, NOTE_RESERVED
 from fedq.node.records.streams.reservations import (
     DONE,
     NAMES_FULL,
@@ -15,6 +20,7 @@ from fedq.node.records.streams.reservations import (
     ReaderCall,
     Reserved,
 )
+from tests.unit.journal.samples import bodies
 from tests.unit.node.copies.test_long_queues import SMALL, body
 from tests.unit.node.copies.test_long_queues_ranked import declared, fragment_of, plain
 from tests.unit.node.copies.test_long_queues_ranked import publish as publish_ranked
@@ -115,3 +121,37 @@ def test_a_release_says_when_it_has_not_put_back_all() -> None:
     )
     cluster.wait_for(lambda: len(heard) == 2)
     assert heard[1] == 1
+
+
+def test_what_was_reserved_and_set_aside_is_ready_for_good_when_it_is_put_back() -> None:
+    one = FragmentId(1)
+    copy = Replica(one, durable=True)
+
+    def begun_with(reign: int) -> Fragment:
+        made = Fragment(
+            one, reign, durable=True, recording=True, policy=PLAIN, messages=copy.in_order(),
+            origins=copy.origins, notes=copy.notes,
+        )  # fmt: skip
+        made.begin_readers(copy.readers)
+        return made
+
+    def recorded(fragment: Fragment) -> None:
+        fragment.check()
+        for record in fragment.out.records:
+            copy.apply(record.data)
+
+    first = begun_with(1)
+    first.publish(Origin(NodeId("client"), Incarnation(1)), 1, bodies("a", "b"))
+    assert reserving.admit(first, "r", 0)
+    assert reserving.reserve(first, "r", 1, 1, 1_000)[0] == 1
+    recorded(first)
+    [position] = first.notes[NOTE_RESERVED]
+    # Its next primary could not begin with it; then the operator puts it back.
+    copy.notes[NOTE_DEAD] = {position: QUARANTINED}
+    second = begun_with(2)
+    note_asides(second, [position])
+    assert readmit(second, [position]) == [position]
+    recorded(second)
+    third = begun_with(3)
+    assert third.ready_count == 2
+    assert reserving.reserved(third, "r") == {}
