@@ -7,11 +7,12 @@ reply names it.
 
 from collections.abc import Callable
 from functools import partial
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 import grpc
 
 from fedq.admin.calls import heard
+from fedq.admin.changes import telling
 from fedq.admin.members import OtherMembers
 from fedq.admin.messages import text
 from fedq.admin.refusal import AdminError, invalid, not_found, unavailable
@@ -23,6 +24,9 @@ from fedq.shell.pb import admin_pb2 as pb
 #: Has the node do it; the last argument hears of how many messages, once, on this event loop, or
 #: None if it is not done in all fragments that this node serves.
 AskRelease: TypeAlias = Callable[[QueueKey, str, Callable[[int | None], None]], None]
+
+#: What the log tells of a name; one that is refused may be of any length.
+_SHOWN_MAX: Final = 120
 
 
 class Releasing:
@@ -60,6 +64,14 @@ class Releasing:
                 f"no shared queue '{key.name}' in vhost '{key.vhost}'; `fedq queue list` shows "
                 "those there are"
             )
+        reader = repr(text(request.reader))[:_SHOWN_MAX]
+        what = f"release what reader {reader} of queue {key.name!r} in vhost {key.vhost!r} has"
+        with telling(what):
+            return await self._everywhere(request, timeout_s)
+
+    async def _everywhere(
+        self, request: pb.ReleaseReaderRequest, timeout_s: float
+    ) -> pb.ReleaseReaderReply:
         own = self._overview.process()[0]
         try:
             merged = await self.local(request, timeout_s)

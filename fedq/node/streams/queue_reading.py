@@ -182,6 +182,7 @@ class QueueReading:
         if readers.settled(read.name) >= read.through:
             read.answer(_NOTHING._replace(verdict=OVER))
             return True
+        primary.used_ms = self.state.now_ms
         held = reserving.reserved(fragment, read.name, read.after, read.through)
         self.look(fragment)
         positions: list[int] = []

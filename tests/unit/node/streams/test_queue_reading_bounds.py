@@ -5,6 +5,7 @@ import pytest
 from fedq.core.ids import FragmentId, Incarnation, NodeId, Origin, QueueKey
 from fedq.core.limits import QUEUE_READERS_MAX
 from fedq.core.policy import PLAIN, QUARANTINED
+from fedq.core.versions import QUEUE_READERS
 from fedq.fragments.fragment import Fragment
 from fedq.fragments.replica import Replica
 from fedq.fragments.upkeep import reserving
@@ -17,6 +18,7 @@ from fedq.node.records.streams.reservations import (
     RELEASE,
     RESERVE,
     SETTLE,
+    TOO_OLD,
     ReaderCall,
     Reserved,
 )
@@ -155,3 +157,16 @@ def test_what_was_reserved_and_set_aside_is_ready_for_good_when_it_is_put_back()
     third = begun_with(3)
     assert third.ready_count == 2
     assert reserving.reserved(third, "r") == {}
+
+
+def test_nothing_is_reserved_before_all_members_know_what_that_is() -> None:
+    cluster, client = begun(3)
+    publish(cluster, client, "a")
+    home = cluster.primary_of("jobs")
+    known = cluster.node(home).state.map
+    known.cluster_version = QUEUE_READERS - 1
+    assert Reader(cluster).call(RESERVE, 0).verdict == TOO_OLD
+    fragment = fragment_of(cluster, home)
+    assert (fragment.ready_count, fragment.queue_readers) == (1, None)
+    known.cluster_version = QUEUE_READERS
+    assert Reader(cluster).call(RESERVE, 0).messages == 1
