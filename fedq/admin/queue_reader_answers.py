@@ -213,6 +213,7 @@ class QueueReaderAnswers:
                 _FAILED,
                 f"queue '{text(key.name)}' has no fragment {fragment}: it was retired, or the "
                 "queue is another one of that name",
+                (("fedq-gone", "1"),),
             )
         return base
 
