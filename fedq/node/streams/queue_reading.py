@@ -15,7 +15,7 @@ from collections.abc import Callable
 from typing import Final
 
 from fedq.core.ids import FragmentId, QueueKey
-from fedq.core.limits import RESERVED_AT_ONCE_BYTES_MAX, RESERVED_AT_ONCE_MAX, RESERVED_PIECE
+from fedq.core.limits import MIB, RESERVED_AT_ONCE_BYTES_MAX, RESERVED_AT_ONCE_MAX, RESERVED_PIECE
 from fedq.core.ranges import to_ranges
 from fedq.core.versions import QUEUE_READERS
 from fedq.fragments.fragment import Fragment
@@ -48,6 +48,8 @@ _MESSAGE_WORK: Final = 4
 #: Reserved messages that are looked at for a unit of work, as a shift; bytes that are gathered.
 _LOOK_SHIFT: Final = 3
 _BYTES_SHIFT: Final = 13
+#: What may be reserved of a fragment while the node's memory is full, but for one message.
+_BYTES_WHEN_FULL: Final = MIB
 _NOTHING: Final = ReservedPart(ELSEWHERE, [], [], 0)
 
 
@@ -313,6 +315,11 @@ class _Job:
             self._reading.look(fragment)
             self._left = min(call.most, RESERVED_AT_ONCE_MAX, count)
             self._size = min(RESERVED_AT_ONCE_BYTES_MAX, size)
+            if self._reading.state.memory_full:
+                # What is reserved cannot leave memory: one small batch at a time, of all readers.
+                if fragment.notes.get(NOTE_RESERVED):
+                    return self._end(NOT_YET)
+                self._size = min(self._size, _BYTES_WHEN_FULL)
             if self._left <= 0 or self._size <= 0:
                 return self._end(RESERVED_FULL)
         batch = max(readers.settled(call.name), call.through) + 1

@@ -170,3 +170,28 @@ def test_nothing_is_reserved_before_all_members_know_what_that_is() -> None:
     assert (fragment.ready_count, fragment.queue_readers) == (1, None)
     known.cluster_version = QUEUE_READERS
     assert Reader(cluster).call(RESERVE, 0).messages == 1
+
+
+def test_while_memory_is_full_a_fragment_has_one_small_batch_reserved() -> None:
+    cluster, client = begun()
+    publish(cluster, client, *["x" * 200_000] * 10)
+    node = cluster.node("n1")
+    heard: list[Reserved] = []
+
+    def ask(name: str, through: int) -> None:
+        [fragment] = fragments(cluster)
+        call = ReaderCall(
+            RESERVE, fragment, name, through, heard.append, instance="1", begins=True, most=100
+        )
+        # For this turn.
+        node.state.memory_full = True
+        node.streams.queue_reading.on_asked(KEY, call)
+        cluster.pass_ms(1_000)
+
+    ask("r", 0)
+    ask("other", 0)
+    assert [each.verdict for each in heard] == [DONE, NOT_YET]
+    assert 5 <= heard[0].messages <= 6
+    # Who has committed goes on.
+    ask("r", heard[0].through)
+    assert (heard[2].verdict, heard[2].messages) == (DONE, 10 - heard[0].messages)
