@@ -26,10 +26,10 @@ from fedq.admin.bounds import (
 )
 from fedq.admin.calls import heard
 from fedq.admin.messages import text
-from fedq.admin.read_room import ReadRoom
-from fedq.admin.refusal import AdminError, denied, invalid, not_found, too_often, unavailable
+from fedq.admin.read_room import ReadRoom, check_name, readable
+from fedq.admin.refusal import AdminError, invalid, not_found, too_often, unavailable
 from fedq.core.ids import FragmentId, QueueKey
-from fedq.core.limits import NAME_BYTES_MAX, QUEUE_READERS_MAX, RESERVED_AT_ONCE_MAX, RESERVED_MAX
+from fedq.core.limits import QUEUE_READERS_MAX, RESERVED_AT_ONCE_MAX, RESERVED_MAX
 from fedq.core.versions import QUEUE_READERS
 from fedq.fragments.singly.queue_readers import BATCH_MAX
 from fedq.node.records.streams.reservations import (
@@ -90,8 +90,8 @@ class QueueReaderAnswers:
     async def reserve(self, user: str, request: pb.ReserveRequest) -> pb.ReserveReply:
         """The next batch of a fragment."""
         key = self._key(user, request.vhost, request.queue)
-        _check_name("reader", request.reader, NAME_BYTES_MAX)
-        _check_name("instance", request.instance, READER_INSTANCE_BYTES_MAX)
+        check_name("reader", request.reader)
+        check_name("instance", request.instance, READER_INSTANCE_BYTES_MAX)
         _check_number("after", request.after, BATCH_MAX - 1)
         if not 1 <= request.most <= RESERVED_AT_ONCE_MAX:
             raise invalid(f"most is {request.most}: ask for 1 to {RESERVED_AT_ONCE_MAX}")
@@ -106,8 +106,8 @@ class QueueReaderAnswers:
     async def settle(self, user: str, request: pb.SettleRequest) -> pb.SettleReply:
         """Lets batches leave the queue."""
         key = self._key(user, request.vhost, request.queue)
-        _check_name("reader", request.reader, NAME_BYTES_MAX)
-        _check_name("instance", request.instance, READER_INSTANCE_BYTES_MAX)
+        check_name("reader", request.reader)
+        check_name("instance", request.instance, READER_INSTANCE_BYTES_MAX)
         _check_number("through", request.through, BATCH_MAX - 1)
         self._base(key, request.fragment)
         make = partial(
@@ -122,7 +122,7 @@ class QueueReaderAnswers:
         size = request.part_bytes or CHUNK_BYTES_DEFAULT
         if not CHUNK_BYTES_MIN <= size <= CHUNK_BYTES_MAX:
             raise invalid(f"parts of {size} bytes: ask for {CHUNK_BYTES_MIN} to {CHUNK_BYTES_MAX}")
-        _check_name("reader", request.reader, NAME_BYTES_MAX)
+        check_name("reader", request.reader)
         _check_number("after", request.after, BATCH_MAX - 1)
         _check_number("through", request.through, BATCH_MAX - 1)
         _check_number("begin", request.begin, STREAM_NUMBER_MAX)
@@ -188,16 +188,8 @@ class QueueReaderAnswers:
 
     def _key(self, user: str, vhost: str, queue: str) -> QueueKey:
         """The queue, if the user may read it; raises AdminError."""
-        view, key = self._view, QueueKey(vhost, queue)
-        _check_name("vhost", vhost, NAME_BYTES_MAX)
-        _check_name("queue", queue, NAME_BYTES_MAX)
-        if not view.has_vhost(user, vhost):
-            raise denied(f"access to vhost '{vhost}' refused for user '{user}'")
-        if not view.may_read(user, key):
-            raise denied(
-                f"access to queue '{queue}' in vhost '{vhost}' refused for user '{user}': it has "
-                "no read permission"
-            )
+        view = self._view
+        key = readable(view, user, vhost, queue, "queue")
         if view.is_exclusive(key):
             raise AdminError(
                 _FAILED,
@@ -221,6 +213,7 @@ class QueueReaderAnswers:
                 _FAILED,
                 f"queue '{text(key.name)}' has no fragment {fragment}: it was retired, or the "
                 "queue is another one of that name",
+                (("fedq-gone", "1"),),
             )
         return base
 
@@ -279,11 +272,6 @@ def _pieces(found: ReservedPart, base: int) -> Iterator[pb.Part]:
     )
     for at in range(CHUNK_PIECE_BYTES_MAX, len(data), CHUNK_PIECE_BYTES_MAX):
         yield pb.Part(data=data[at : at + CHUNK_PIECE_BYTES_MAX])
-
-
-def _check_name(what: str, name: str, most: int) -> None:
-    if not name or len(name.encode()) > most:
-        raise invalid(f"{what}: a name of 1 to {most} bytes is needed")
 
 
 def _check_number(what: str, number: int, most: int) -> None:

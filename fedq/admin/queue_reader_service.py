@@ -4,27 +4,21 @@ Inputs: calls, each with a user and a password. Outputs: replies and parts, or a
 a sentence. It runs on the node's own event loop, beside the service for streams.
 """
 
-import asyncio
 from collections.abc import Iterable
 from contextlib import aclosing
-from typing import Any, Final, cast
+from typing import Any, cast
 
-import grpc
 import grpc.aio
 
-from fedq.admin.bounds import CHUNK_STALL_MS
 from fedq.admin.calls import refuse, reply
 from fedq.admin.queue_reader_answers import QueueReaderAnswers
+from fedq.admin.read_room import hand_over
 from fedq.admin.refusal import AdminError
 from fedq.admin.stream_logins import StreamLogins, caller_of
 from fedq.shell.pb import queue_readers_pb2 as pb
 from fedq.shell.pb import queue_readers_pb2_grpc
 
 QUEUE_READERS_NAME: str = pb.DESCRIPTOR.services_by_name["QueueReaders"].full_name
-_STALLED: Final = AdminError(
-    grpc.StatusCode.ABORTED,
-    f"nothing was taken for {CHUNK_STALL_MS // 1_000} s: read on from the next offset",
-)
 
 
 class QueueReaderService(queue_readers_pb2_grpc.QueueReadersServicer):
@@ -92,17 +86,6 @@ class QueueReaderService(queue_readers_pb2_grpc.QueueReadersServicer):
             user = await self._user(context)
             async with aclosing(self._answers.read(user, request)) as parts:
                 async for part in parts:
-                    await _hand_over(context, part)
+                    await hand_over(context, part)
         except AdminError as refusal:
             await refuse(context, refusal)
-
-
-async def _hand_over(
-    context: grpc.aio.ServicerContext[pb.ReadRequest, pb.Part], part: pb.Part
-) -> None:
-    """Returns when gRPC has taken the piece; raises AdminError if the caller does not read."""
-    try:
-        async with asyncio.timeout(CHUNK_STALL_MS / 1_000):
-            await context.write(part)
-    except TimeoutError as error:
-        raise _STALLED from error

@@ -1,11 +1,28 @@
-"""Places for those who gather messages at a time: so many in all, and so many of each user.
+"""What readers of streams and of queues have in common: who may read, their places, their pieces.
 
-Who has no place waits, in order; who takes nothing leaves room for others' readers.
+Who has no place waits, in order; who takes nothing leaves room for others' readers, and is ended.
 """
 
 import asyncio
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
+from typing import Any, Final, TypeVar
+
+import grpc
+import grpc.aio
+
+from fedq.admin.bounds import CHUNK_STALL_MS
+from fedq.admin.refusal import AdminError, denied, invalid
+from fedq.core.ids import QueueKey
+from fedq.core.limits import NAME_BYTES_MAX
+from fedq.node.views.stream_view import StreamOverview
+
+Piece = TypeVar("Piece")
+
+_STALLED: Final = AdminError(
+    grpc.StatusCode.ABORTED,
+    f"nothing was taken for {CHUNK_STALL_MS // 1_000} s: read on from the next offset",
+)
 
 
 class ReadRoom:
@@ -32,3 +49,36 @@ class ReadRoom:
             share, wanted = self._shares.pop(user)
             if wanted > 1:
                 self._shares[user] = share, wanted - 1
+
+
+def check_name(what: str, name: str, most: int = NAME_BYTES_MAX) -> None:
+    """Raises AdminError for a name that can be nobody's."""
+    if not name or len(name.encode()) > most:
+        raise invalid(f"{what}: a name of 1 to {most} bytes is needed")
+
+
+def readable(view: StreamOverview, user: str, vhost: str, queue: str, what: str) -> QueueKey:
+    """The queue, or stream (`what`), whether there is one, if the user may read it.
+
+    Raises AdminError.
+    """
+    check_name("vhost", vhost)
+    check_name(what, queue)
+    key = QueueKey(vhost, queue)
+    if not view.has_vhost(user, vhost):
+        raise denied(f"access to vhost '{vhost}' refused for user '{user}'")
+    if not view.may_read(user, key):
+        raise denied(
+            f"access to queue '{queue}' in vhost '{vhost}' refused for user '{user}': it has "
+            "no read permission"
+        )
+    return key
+
+
+async def hand_over(context: grpc.aio.ServicerContext[Any, Piece], piece: Piece) -> None:
+    """Returns when gRPC has taken the piece; raises AdminError if the caller does not read."""
+    try:
+        async with asyncio.timeout(CHUNK_STALL_MS / 1_000):
+            await context.write(piece)
+    except TimeoutError as error:
+        raise _STALLED from error

@@ -1,23 +1,32 @@
 """What is reserved for a reader that is gone goes back to its queue, wherever it is served.
 
 Inputs: a request, this node's part of the answer, the other members. Outputs: replies, or
-AdminError. What a member that is silent serves stays as it is, and the reply names it.
+AdminError. What a member serves that is silent, or has not put back all, may stay as it is: the
+reply names it.
 """
 
 from collections.abc import Callable
 from functools import partial
-from typing import TypeAlias
+from typing import Final, TypeAlias
+
+import grpc
 
 from fedq.admin.calls import heard
+from fedq.admin.changes import telling
 from fedq.admin.members import OtherMembers
-from fedq.admin.refusal import invalid, not_found
+from fedq.admin.messages import text
+from fedq.admin.refusal import AdminError, invalid, not_found, unavailable
 from fedq.core.ids import QueueKey
 from fedq.core.limits import NAME_BYTES_MAX
 from fedq.node.views.overview_types import MemberState, Overview
 from fedq.shell.pb import admin_pb2 as pb
 
-#: Has the node do it; the last argument hears of how many messages, once, on this event loop.
-AskRelease: TypeAlias = Callable[[QueueKey, str, Callable[[int], None]], None]
+#: Has the node do it; the last argument hears of how many messages, once, on this event loop, or
+#: None if it is not done in all fragments that this node serves.
+AskRelease: TypeAlias = Callable[[QueueKey, str, Callable[[int | None], None]], None]
+
+#: What the log tells of a name; one that is refused may be of any length.
+_SHOWN_MAX: Final = 120
 
 
 class Releasing:
@@ -38,6 +47,11 @@ class Releasing:
             raise invalid(f"reader: a name of 1 to {NAME_BYTES_MAX} bytes is needed")
         key = QueueKey(request.queue.vhost, request.queue.name)
         count = await heard(partial(self._ask, key, request.reader), timeout_s)
+        if count is None:
+            raise unavailable(
+                f"not all that is reserved for '{text(request.reader)}' could be put back: the "
+                "reader is at it, or a fragment moves; stop the reader, and ask again"
+            )
         return pb.ReleaseReaderReply(messages=count)
 
     async def everywhere(
@@ -50,8 +64,22 @@ class Releasing:
                 f"no shared queue '{key.name}' in vhost '{key.vhost}'; `fedq queue list` shows "
                 "those there are"
             )
-        merged = await self.local(request, timeout_s)
+        reader = repr(text(request.reader))[:_SHOWN_MAX]
+        what = f"release what reader {reader} of queue {key.name!r} in vhost {key.vhost!r} has"
+        with telling(what):
+            return await self._everywhere(request, timeout_s)
+
+    async def _everywhere(
+        self, request: pb.ReleaseReaderRequest, timeout_s: float
+    ) -> pb.ReleaseReaderReply:
         own = self._overview.process()[0]
+        try:
+            merged = await self.local(request, timeout_s)
+        except AdminError as error:
+            if error.code != grpc.StatusCode.UNAVAILABLE:
+                raise
+            # The others put back what is theirs all the same.
+            merged = pb.ReleaseReaderReply(silent_members=[own])
         members = [each for each in self._overview.members() if each.node != own]
         replies = await self._others.ask(
             members,

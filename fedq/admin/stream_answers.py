@@ -8,7 +8,6 @@ that readers who take nothing leave room for those of others; who has no room wa
 
 import asyncio
 from collections.abc import AsyncGenerator, Callable
-from contextlib import asynccontextmanager
 from typing import TypeAlias
 
 import grpc
@@ -24,11 +23,11 @@ from fedq.admin.bounds import (
     STREAM_TIMES_MAX,
 )
 from fedq.admin.messages import text
-from fedq.admin.refusal import AdminError, denied, invalid, not_found, unavailable
+from fedq.admin.read_room import ReadRoom, readable
+from fedq.admin.refusal import AdminError, invalid, not_found, unavailable
 from fedq.admin.stream_chunks import chunks_of
 from fedq.amqp.route_filtering import RouteFilter, fault_of_routes
 from fedq.core.ids import FragmentId, QueueKey
-from fedq.core.limits import NAME_BYTES_MAX
 from fedq.node.records.streams.scans import Scan, Scanned
 from fedq.node.views.stream_view import StreamFragment, StreamOverview
 from fedq.shell.pb import streams_pb2 as pb
@@ -40,16 +39,14 @@ TellScan: TypeAlias = Callable[[QueueKey, Scan], None]
 class StreamAnswers:
     """Answers about streams. Belongs to one event loop."""
 
-    __slots__ = ("_ask", "_done", "_overview", "_room", "_shares")
+    __slots__ = ("_ask", "_done", "_overview", "_room")
 
     def __init__(self, overview: StreamOverview, ask: TellScan, done: TellScan) -> None:
         """`ask`: begins a scan; `done`: what it gathered is handed over, or nobody waits."""
         self._overview = overview
         self._ask = ask
         self._done = done
-        self._room = asyncio.Semaphore(STREAM_READS_MAX)
-        #: Of users who read, or wait to.
-        self._shares: dict[str, _Share] = {}
+        self._room = ReadRoom(STREAM_READS_MAX, STREAM_READS_PER_USER_MAX)
 
     def describe(self, user: str, request: pb.DescribeRequest) -> pb.DescribeReply:
         """The fragments of a stream, and what is there of those that this node serves."""
@@ -79,7 +76,7 @@ class StreamAnswers:
             fragment, base = self._fragment(key, request.fragment)
             if at >= request.end:
                 return
-            async with self._share(user), self._room:
+            async with self._room.place(user):
                 scan = _Scan(fragment, base + at, base + request.end, size, wanted)
                 try:
                     self._ask(key, scan.scan)
@@ -92,37 +89,11 @@ class StreamAnswers:
                     self._done(key, scan.scan)
             at = found.next - base
 
-    @asynccontextmanager
-    async def _share(self, user: str) -> AsyncGenerator[None, None]:
-        """Holds a place of the user, once there is one."""
-        share = self._shares.get(user)
-        if share is None:
-            share = self._shares[user] = _Share()
-        share.wanted += 1
-        try:
-            async with share.room:
-                yield
-        finally:
-            share.wanted -= 1
-            if not share.wanted:
-                del self._shares[user]
-
     # --- what is asked for ------------------------------------------------------------------------
 
     def _key(self, user: str, vhost: str, stream: str) -> QueueKey:
         """The stream, if the user may read it; raises AdminError."""
-        for what, name in (("vhost", vhost), ("stream", stream)):
-            if not name or len(name.encode()) > NAME_BYTES_MAX:
-                raise invalid(f"{what}: a name of 1 to {NAME_BYTES_MAX} bytes is needed")
-        key = QueueKey(vhost, stream)
-        if not self._overview.has_vhost(user, vhost):
-            raise denied(f"access to vhost '{vhost}' refused for user '{user}'")
-        if not self._overview.may_read(user, key):
-            raise denied(
-                f"access to queue '{stream}' in vhost '{vhost}' refused for user '{user}': it has "
-                "no read permission"
-            )
-        return key
+        return readable(self._overview, user, vhost, stream, "stream")
 
     def _fragment(self, key: QueueKey, number: int) -> tuple[FragmentId, int]:
         """The fragment, and the position of its offset 0; raises AdminError."""
@@ -162,16 +133,6 @@ class StreamAnswers:
             f"fragment {number} of '{text(key.name)}' is served by {home}: ask that node",
             (("fedq-home", home),),
         )
-
-
-class _Share:
-    """The places of one user, and how many of its reads want one, or have one."""
-
-    __slots__ = ("room", "wanted")
-
-    def __init__(self) -> None:
-        self.room = asyncio.Semaphore(STREAM_READS_PER_USER_MAX)
-        self.wanted = 0
 
 
 class _Scan:

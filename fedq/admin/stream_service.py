@@ -4,16 +4,14 @@ Inputs: calls, each with a user and a password. Outputs: replies and chunks, or 
 a sentence. It runs on the node's own event loop, as the admin service does, beside which it is.
 """
 
-import asyncio
 from collections.abc import Iterable
 from contextlib import aclosing
-from typing import Any, Final, cast
+from typing import Any, cast
 
-import grpc
 import grpc.aio
 
-from fedq.admin.bounds import CHUNK_STALL_MS
 from fedq.admin.calls import refuse
+from fedq.admin.read_room import hand_over
 from fedq.admin.refusal import AdminError
 from fedq.admin.stream_answers import StreamAnswers
 from fedq.admin.stream_logins import StreamLogins, caller_of
@@ -21,10 +19,6 @@ from fedq.shell.pb import streams_pb2 as pb
 from fedq.shell.pb import streams_pb2_grpc
 
 STREAMS_NAME: str = pb.DESCRIPTOR.services_by_name["Streams"].full_name
-_STALLED: Final = AdminError(
-    grpc.StatusCode.ABORTED,
-    f"nothing was taken for {CHUNK_STALL_MS // 1_000} s: read on from the next offset",
-)
 
 
 class StreamService(streams_pb2_grpc.StreamsServicer):
@@ -74,17 +68,6 @@ class StreamService(streams_pb2_grpc.StreamsServicer):
             user = await self._user(context)
             async with aclosing(self._answers.read(user, request)) as chunks:
                 async for chunk in chunks:
-                    await _hand_over(context, chunk)
+                    await hand_over(context, chunk)
         except AdminError as refusal:
             await refuse(context, refusal)
-
-
-async def _hand_over(
-    context: grpc.aio.ServicerContext[pb.ReadRequest, pb.Chunk], chunk: pb.Chunk
-) -> None:
-    """Returns when gRPC has taken the piece; raises AdminError if the caller does not read."""
-    try:
-        async with asyncio.timeout(CHUNK_STALL_MS / 1_000):
-            await context.write(chunk)
-    except TimeoutError as error:
-        raise _STALLED from error

@@ -7,6 +7,7 @@ a client belongs to one thread.
 """
 
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from types import TracebackType
 from typing import Any, Final, NamedTuple, Self, TypeVar
 
@@ -23,7 +24,14 @@ from fedq.shell.pb import queue_readers_pb2_grpc
 #: How long a node may take to say where a queue is, or to reserve or settle a batch.
 _ANSWER_S: Final = 20.0
 
+#: What a node's refusal says beside its sentence if the queue has no such fragment (any more).
+_GONE: Final = "fedq-gone"
+
 Answer = TypeVar("Answer")
+
+
+class FragmentGoneError(PipelineError):
+    """The queue has no such fragment: it was retired, and was empty; or it is another queue."""
 
 
 class QueuePart(NamedTuple):
@@ -121,7 +129,8 @@ class QueueClient:
     def reserve(self, fragment: int, after: int, most: int) -> tuple[int, int]:
         """The number of the next batch of a fragment, and how many messages it has.
 
-        All batches up to `after` are settled. Without messages it is `after`.
+        All batches up to `after` are settled. Without messages it is `after`: so it is of one that
+        was retired since the queue was described.
         """
         options = self._options
         request = pb.ReserveRequest(
@@ -133,12 +142,21 @@ class QueueClient:
             reply: pb.ReserveReply = stub.Reserve(request, metadata=url.metadata, timeout=_ANSWER_S)
             return reply
 
-        reply = self._insist(fragment, call)
+        try:
+            reply = self._insist(fragment, call)
+        except FragmentGoneError:
+            return after, 0
         self._begun[fragment] = None
         return reply.through, reply.messages
 
     def settle(self, fragment: int, through: int) -> None:
-        """Lets all batches up to one leave the queue."""
+        """Lets all batches up to one leave the queue.
+
+        Of a fragment of which this process has had nothing reserved that is left to the next
+        reservation: its node may know the name as that of a process before this one.
+        """
+        if fragment not in self._begun:
+            return
         options = self._options
         request = pb.SettleRequest(
             vhost=options.vhost, queue=options.queue, fragment=fragment, reader=options.reader,
@@ -148,7 +166,9 @@ class QueueClient:
         def call(stub: Any, url: NodeUrl) -> None:
             stub.Settle(request, metadata=url.metadata, timeout=_ANSWER_S)
 
-        self._insist(fragment, call)
+        # One that was retired was empty, so all was settled.
+        with suppress(FragmentGoneError):
+            self._insist(fragment, call)
 
     def read(self, wanted: Reserved) -> Iterator[ReadChunk]:
         """What is reserved, in order; begun again at the next message that did not come."""
@@ -188,6 +208,9 @@ class QueueClient:
             try:
                 return call(self._stub(url), url)
             except grpc.RpcError as error:
+                refusal: Any = error
+                if _GONE in dict(refusal.trailing_metadata() or ()):
+                    raise FragmentGoneError(f"{url.address}: {refusal.details()}") from None
                 patience.wait(passing(error, url))
                 self.homes.pop(fragment, None)
 
@@ -200,7 +223,7 @@ class QueueClient:
                 continue
             self.homes = {each.fragment: each.home for each in found}
             if fragment not in self.homes:
-                raise PipelineError(
+                raise FragmentGoneError(
                     f"queue {self._options.queue!r} has no fragment {fragment}: the queue seems to "
                     "be another one of that name"
                 )

@@ -38,4 +38,6 @@ def release_reader(
     screen = console()
     screen.print(f"{reply.messages} messages of {name} put back")
     if silent:
-        screen.print(f"! not asked of {', '.join(silent)}: no answer", style="red")
+        screen.print(
+            f"! not, or not all, of what {', '.join(silent)} serves: ask again", style="red"
+        )

@@ -214,7 +214,7 @@ def _admin_service(
     ) -> None:  # fmt: skip
         runner.input(node.clients.evictions.on_asked, number, user, vhost, text, answer)
 
-    def ask_release(queue: QueueKey, reader: str, answer: Callable[[int], None]) -> None:
+    def ask_release(queue: QueueKey, reader: str, answer: Callable[[int | None], None]) -> None:
         runner.input(node.streams.queue_reading.on_release, queue, reader, answer)
 
     answers = AccessAnswers(AccessView(node), ask)

@@ -17,7 +17,7 @@ from fedq.fragments.primary.arrivals import Named
 from fedq.fragments.primary.outbox import Owed
 from fedq.fragments.singly.holders import DEAD, DELAYED
 from fedq.journal.notes import table_of
-from fedq.journal.records import NOTE_DEAD
+from fedq.journal.records import NOTE_DEAD, NOTE_RESERVED
 
 
 def set_aside(fragment: Fragment, positions: Iterable[int], holder: NodeId | None) -> list[int]:
@@ -51,6 +51,9 @@ def set_aside(fragment: Fragment, positions: Iterable[int], holder: NodeId | Non
 def note_asides(fragment: Fragment, positions: list[int]) -> None:
     """Tells journal and backups which messages were set aside when the fragment began."""
     tracked = fragment.make_tracked()
+    if fragment.queue_readers is not None:
+        # Once put back they are ready: a later reign must not find them reserved as before.
+        fragment.record_note(tracked, NOTE_RESERVED, dict.fromkeys(positions, 0))
     fragment.record_note(tracked, NOTE_DEAD, dict.fromkeys(positions, QUARANTINED))
 
 

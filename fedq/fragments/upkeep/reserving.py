@@ -7,7 +7,7 @@ which waits for the disk; with it goes who the readers are, and how far each is 
 Inputs: a name that was admitted, batches. Changes the fragment, a piece at a time.
 """
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from fedq.core.limits import RESERVED_BYTES_MAX, RESERVED_MAX
 from fedq.fragments.fragment import Fragment
@@ -56,7 +56,7 @@ def _messages(fragment: Fragment) -> Mapping[int, bytes]:
     return fragment.tracked.messages if fragment.tracked is not None else {}
 
 
-def busy_readers(fragment: Fragment) -> Collection[int]:
+def busy_readers(fragment: Fragment) -> set[int]:
     """The numbers of the readers for which something is reserved."""
     return {mark >> BATCH_BITS for mark in fragment.notes.get(NOTE_RESERVED, {}).values()}
 
@@ -69,11 +69,19 @@ def room(fragment: Fragment) -> tuple[int, int]:
     return max(0, RESERVED_MAX - len(table)), max(0, RESERVED_BYTES_MAX - held)
 
 
-def admit(fragment: Fragment, name: str, through: int) -> bool:
-    """Makes a reader known, in memory; its first reservation records it. False: no room."""
-    if fragment.queue_readers is None:
-        fragment.queue_readers = QueueReaders({})
-    return fragment.queue_readers.admit(name, through, busy_readers(fragment))
+def admit(fragment: Fragment, name: str, through: int, under_way: Iterable[str] = ()) -> bool:
+    """Makes a reader known, in memory; its first reservation records it. False: no room.
+
+    `under_way`: names that are not forgotten for it, as calls of theirs are worked on.
+    """
+    readers = fragment.queue_readers
+    if readers is None:
+        readers = fragment.queue_readers = QueueReaders({})
+    if readers.number(name):
+        return True
+    busy = busy_readers(fragment)
+    busy.update([readers.number(each) for each in under_way])
+    return readers.admit(name, through, busy)
 
 
 def reserve(fragment: Fragment, name: str, batch: int, most: int, size: int) -> tuple[int, int]:

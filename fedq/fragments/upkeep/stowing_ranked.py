@@ -17,7 +17,7 @@ from fedq.fragments.fragment import Fragment
 from fedq.fragments.runs.ranked import RankedFresh
 from fedq.fragments.runs.ranked_pages import PAGE_SHIFT
 from fedq.fragments.runs.runs import stowed_mix
-from fedq.fragments.singly.holders import DEAD, DELAYED
+from fedq.fragments.singly.holders import DEAD, DELAYED, RESERVED
 from fedq.fragments.singly.tracked import TrackedMessages
 from fedq.journal.records import NOTE_RETURNS
 
@@ -30,7 +30,7 @@ _PASSES: Final = 8
 _LOOK_MAX: Final = 2_048
 _MESSAGE: Final = 450
 _BATCH_BYTES: Final = 2_000 * _MESSAGE
-_NOBODY: Final = (DEAD, DELAYED)
+_NOBODY: Final = (DEAD, DELAYED, RESERVED)
 
 
 def stow(fragment: Fragment, through: int, keep: int, most: int, least: int) -> int:

@@ -5,7 +5,8 @@
 
 Inputs: calls and reads. Outputs: their answers. A call is answered once what it did is committed,
 so it may be believed whoever leads next; one that was not answered may be repeated. Of a reader and
-a fragment one call is worked on at a time.
+a fragment there is one call at a time, from its beginning to its answer: so what waits is bounded
+by the names that a fragment knows.
 
 Changes fragments of this node; marks them.
 """
@@ -14,7 +15,7 @@ from collections.abc import Callable
 from typing import Final
 
 from fedq.core.ids import FragmentId, QueueKey
-from fedq.core.limits import RESERVED_AT_ONCE_BYTES_MAX, RESERVED_AT_ONCE_MAX, RESERVED_PIECE
+from fedq.core.limits import MIB, RESERVED_AT_ONCE_BYTES_MAX, RESERVED_AT_ONCE_MAX, RESERVED_PIECE
 from fedq.core.ranges import to_ranges
 from fedq.core.versions import QUEUE_READERS
 from fedq.fragments.fragment import Fragment
@@ -47,6 +48,8 @@ _MESSAGE_WORK: Final = 4
 #: Reserved messages that are looked at for a unit of work, as a shift; bytes that are gathered.
 _LOOK_SHIFT: Final = 3
 _BYTES_SHIFT: Final = 13
+#: What may be reserved of a fragment while the node's memory is full, but for one message.
+_BYTES_WHEN_FULL: Final = MIB
 _NOTHING: Final = ReservedPart(ELSEWHERE, [], [], 0)
 
 
@@ -58,8 +61,8 @@ class QueueReading:
     def __init__(self, state: NodeState, timers: QueueTimers) -> None:
         self.state = state
         self.timers = timers
-        #: The calls that are worked on.
-        self._busy: dict[tuple[FragmentId, str], None] = {}
+        #: The names that wait for an answer, by fragment.
+        self._busy: dict[FragmentId, dict[str, None]] = {}
         #: Answers that wait until an event is committed.
         self._promised: list[tuple[Primary, int, ReaderCall, Reserved]] = []
         #: Reads that wait for a body from the disk.
@@ -71,17 +74,25 @@ class QueueReading:
         if primary is None:
             call.answer(Reserved(ELSEWHERE))
             return
-        key = (call.fragment, call.name)
-        verdict = NOT_YET if key in self._busy else self._refusal(primary, call)
+        busy = call.name in self._busy.get(call.fragment, ())
+        verdict = NOT_YET if busy else self._refusal(primary, call)
         if verdict != DONE:
             call.answer(Reserved(verdict))
             return
         primary.used_ms = self.state.now_ms
-        self._busy[key] = None
+        readers = primary.fragment.queue_readers
+        if readers is None or not readers.number(call.name):
+            # There is nothing to settle or to release of a name that nobody has.
+            call.answer(Reserved(DONE, call.through))
+            return
+        self._busy.setdefault(call.fragment, {})[call.name] = None
         self.state.chores.begin(call, _Job(self, queue, primary, call))
 
-    def on_release(self, queue: QueueKey, name: str, answer: Callable[[int], None]) -> None:
-        """Puts back what is reserved for a reader in the fragments here; how much is answered."""
+    def on_release(self, queue: QueueKey, name: str, answer: Callable[[int | None], None]) -> None:
+        """Puts back what is reserved for a reader in the fragments here; how much is answered.
+
+        None: not of all of them, as one moves, or has a call of the reader under way.
+        """
         info = self.state.map.queues.get(queue)
         numbers = info.fragments if info is not None else ()
         here = [fragment for fragment in numbers if fragment in self.state.primaries]
@@ -105,9 +116,9 @@ class QueueReading:
             for each in promised:
                 primary, event, call, answer = each
                 if self.state.primaries.get(call.fragment) is not primary:
-                    call.answer(Reserved(ELSEWHERE))
+                    self._answer(call, Reserved(ELSEWHERE))
                 elif primary.replication.commit >= event:
-                    call.answer(answer)
+                    self._answer(call, answer)
                 else:
                     self._promised.append(each)
         for read, queue in list(self._reads.items()):
@@ -116,11 +127,18 @@ class QueueReading:
 
     def end(self, primary: Primary, call: ReaderCall, answer: Reserved) -> None:
         """A call was worked off: it is answered once that is committed."""
-        self._busy.pop((call.fragment, call.name), None)
         if answer.verdict != DONE:
-            call.answer(answer)
+            self._answer(call, answer)
             return
         self._promised.append((primary, primary.fragment.last, call, answer))
+
+    def _answer(self, call: ReaderCall, answer: Reserved) -> None:
+        """Answers a call; its reader may have another one."""
+        busy = self._busy[call.fragment]
+        del busy[call.name]
+        if not busy:
+            del self._busy[call.fragment]
+        call.answer(answer)
 
     def is_led(self, queue: QueueKey, primary: Primary) -> bool:
         """Whether this node still serves the fragment, in the same reign."""
@@ -142,12 +160,15 @@ class QueueReading:
         if call.kind == RESERVE:
             if fragment.policy.single_active or primary.takers.alone is not None:
                 return ONE_CONSUMER
-            if not reserving.admit(fragment, call.name, call.through):
+            self.look(fragment)
+            under_way = self._busy.get(call.fragment, ())
+            if not reserving.admit(fragment, call.name, call.through, under_way):
                 return NAMES_FULL
         readers = fragment.queue_readers
-        if readers is not None and not readers.claim(call.name, call.instance, call.begins):
-            return TAKEN
-        return DONE
+        if readers is None or not readers.number(call.name):
+            return DONE
+        is_its_own = readers.claim(call.name, call.instance, call.begins)
+        return DONE if is_its_own else TAKEN
 
     def _serve(self, queue: QueueKey, read: ReservedRead) -> bool:
         """Answers a read, if all that it is to have is in memory."""
@@ -163,6 +184,7 @@ class QueueReading:
         if readers.settled(read.name) >= read.through:
             read.answer(_NOTHING._replace(verdict=OVER))
             return True
+        primary.used_ms = self.state.now_ms
         held = reserving.reserved(fragment, read.name, read.after, read.through)
         self.look(fragment)
         positions: list[int] = []
@@ -191,13 +213,14 @@ class QueueReading:
 
 
 class _Tally:
-    """Adds up answers, and tells the sum."""
+    """Adds up answers, and tells the sum; None if one of them is a refusal."""
 
-    __slots__ = ("_answer", "_count", "_left")
+    __slots__ = ("_answer", "_count", "_left", "_whole")
 
-    def __init__(self, left: int, answer: Callable[[int], None]) -> None:
+    def __init__(self, left: int, answer: Callable[[int | None], None]) -> None:
         self._left = left
         self._count = 0
+        self._whole = True
         self._answer = answer
         if not left:
             answer(0)
@@ -205,9 +228,10 @@ class _Tally:
     def add(self, part: Reserved) -> None:
         """Takes an answer."""
         self._count += part.messages
+        self._whole = self._whole and part.verdict == DONE
         self._left -= 1
         if not self._left:
-            self._answer(self._count)
+            self._answer(self._count if self._whole else None)
 
 
 class _Job:
@@ -291,6 +315,11 @@ class _Job:
             self._reading.look(fragment)
             self._left = min(call.most, RESERVED_AT_ONCE_MAX, count)
             self._size = min(RESERVED_AT_ONCE_BYTES_MAX, size)
+            if self._reading.state.memory_full:
+                # What is reserved cannot leave memory: one small batch at a time, of all readers.
+                if fragment.notes.get(NOTE_RESERVED):
+                    return self._end(NOT_YET)
+                self._size = min(self._size, _BYTES_WHEN_FULL)
             if self._left <= 0 or self._size <= 0:
                 return self._end(RESERVED_FULL)
         batch = max(readers.settled(call.name), call.through) + 1

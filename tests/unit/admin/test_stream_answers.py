@@ -291,7 +291,7 @@ def test_so_many_reads_have_a_chunk_in_hand_and_others_wait(
     assert [texts_of(chunks) for chunks in found] == [bodies(60)] * 20
     assert min(most, of_one) <= served.most <= min(most, 2 * of_one)
     assert served.under_way == 0
-    assert not served.answers._shares
+    assert not served.answers._room._shares
 
 
 def test_a_caller_that_hangs_up_leaves_nothing_behind(served: Served) -> None:
