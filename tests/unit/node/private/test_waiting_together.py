@@ -10,6 +10,7 @@ from fedq.amqp.methods import (
     BasicAck,
     BasicConsume,
     BasicConsumeOk,
+    BasicNack,
     ConfirmSelect,
     ConfirmSelectOk,
     ConnectionClose,
@@ -149,6 +150,24 @@ def test_together_nothing_new_comes_in_beyond_a_share() -> None:
     put(publisher, "b", 2)
     put(publisher, "a", 40)
     assert waiting(cluster) == {"a": (18, 22), "b": (2, 0)}
+
+
+@pytest.mark.parametrize("refuses", [False, True])
+def test_what_several_publish_in_one_turn_is_bounded_from_the_end(refuses: bool) -> None:
+    cluster = Cluster(1, exclusive_total_messages=20, exclusive_queue_keeps_oldest=not refuses)
+    table = {"x_overflow": "reject-publish", "x_max_length": 100} if refuses else {}
+    owner = slow_one(cluster, "a", **table)
+    publishers = [cluster.client(), cluster.client()]
+    for publisher in publishers:
+        publisher.ask(ConfirmSelect(), ConfirmSelectOk)
+    for start, publisher in zip((0, 15), publishers, strict=True):
+        numbers = range(start, start + 15)
+        publisher.write(b"".join([publish(1, "", "a", b"%d" % number) for number in numbers]))
+    cluster.pass_ms(200)
+    assert waiting(cluster) == {"a": (20, 0 if refuses else 10)}
+    assert any(isinstance(said, BasicNack) for said in publishers[1].said) is refuses
+    owner.ask(BasicConsume("a", no_ack=True), BasicConsumeOk)
+    assert heard(owner) == list(range(20))
 
 
 def test_an_owner_leaves_of_whose_queue_others_need_the_room() -> None:
