@@ -155,8 +155,8 @@ def test_together_nothing_new_comes_in_beyond_a_share() -> None:
 @pytest.mark.parametrize("refuses", [False, True])
 def test_what_several_publish_in_one_turn_is_bounded_from_the_end(refuses: bool) -> None:
     cluster = Cluster(1, exclusive_total_messages=20, exclusive_queue_keeps_oldest=not refuses)
-    table = {"x_overflow": "reject-publish", "x_max_length": 100} if refuses else {}
-    owner = slow_one(cluster, "a", **table)
+    table: dict[str, int | str] = {"x_overflow": "reject-publish", "x_max_length": 100}
+    owner = slow_one(cluster, "a", **(table if refuses else {}))
     publishers = [cluster.client(), cluster.client()]
     for publisher in publishers:
         publisher.ask(ConfirmSelect(), ConfirmSelectOk)

@@ -123,9 +123,9 @@ def test_no_number_of_fragments_is_refused_also_where_an_operator_has_set_one() 
     asked(client, *declares("a"))
     wish(cluster, ShapeQueue("/", "a", 2))
     cluster.pass_ms(500)
-    two, many = ({"x-fedq-fragments": number} for number in (7, "many"))
-    assert asked(client, QueueDeclare("a", durable=True, arguments=two)) == [QueueDeclareOk("a")]
-    (refused,) = asked(client, QueueDeclare("a", durable=True, arguments=many))
+    other = QueueDeclare("a", durable=True, arguments={"x-fedq-fragments": 7})
+    assert asked(client, other) == [QueueDeclareOk("a")]
+    (refused,) = asked(client, other._replace(arguments={"x-fedq-fragments": "many"}))
     assert isinstance(refused, ChannelClose)
     assert refused.reply_code == 406
     assert "invalid arg 'x-fedq-fragments' for queue 'a'" in refused.reply_text
