@@ -190,6 +190,22 @@ def test_a_queue_that_asked_for_refusals_gives_up_nothing_and_refuses() -> None:
     assert waiting(cluster) == {"a": (6, 0)}
 
 
+def test_queues_that_give_up_nothing_are_not_looked_at_again_and_again() -> None:
+    cluster = Cluster(1, exclusive_total_messages=2)
+    publisher = cluster.client()
+    for name in ("a", "b", "c"):
+        slow_one(cluster, name, x_max_length=100, x_overflow="reject-publish")
+        put(publisher, name, 2)
+    state, timers = cluster.node("n1").state, cluster.node("n1").consuming.timers
+    # One each: somebody might have taken it.
+    assert state.exclusive_waiting.is_over
+    cluster.pass_ms(200)
+    timers.tick()
+    while state.chores.has_more:
+        state.chores.work_off()
+    assert not state.marks.queues
+
+
 def test_a_queue_that_goes_makes_room() -> None:
     cluster = Cluster(1, exclusive_total_messages=10)
     owner = slow_one(cluster, "a")
