@@ -109,6 +109,13 @@ class QueueTimers:
             if fragment.out.dead or fragment.dying:
                 self.state.marks.unfinished[fragment.fragment_id] = None
 
+    def is_in_excess(self, fragment: Fragment) -> bool:
+        """Whether some of an exclusive queue has to go, as all of them have too many together."""
+        private = self.state.private_by_id.get(fragment.fragment_id)
+        if private is None or not self.state.exclusive_waiting.bounds:
+            return False
+        return self._excess(private) > 0
+
     def _excess(self, private: PrivateQueue) -> int:
         """How many of its messages have to go, as all such queues have too many together."""
         waiting = self.state.exclusive_waiting

@@ -14,6 +14,8 @@ from fedq.amqp.methods import (
     ConfirmSelect,
     ConfirmSelectOk,
     ConnectionClose,
+    QueueBind,
+    QueueBindOk,
     QueueDeclare,
     QueueDeclareOk,
     QueueDelete,
@@ -82,6 +84,23 @@ def test_who_keeps_up_hears_everything_however_little_room_there_is() -> None:
     assert heard(quick) == list(range(60))
     [found] = queues(overview(cluster.node("n1")), slow=True)
     assert (found.ready, found.dropped) == (1, 59)
+
+
+def test_who_keeps_up_loses_nothing_because_a_turn_is_short() -> None:
+    cluster = Cluster(1, exclusive_total_messages=10, work_per_turn=1)
+    slow_one(cluster, "slow")
+    publisher = cluster.client()
+    put(publisher, "slow", 8)
+    quick = [slow_one(cluster, name) for name in ("a", "b", "c")]
+    for name, client in zip(("a", "b", "c"), quick, strict=True):
+        client.ask(QueueBind(name, "amq.fanout"), QueueBindOk)
+        client.ask(BasicConsume(name), BasicConsumeOk)
+    for number in range(0, 100, 20):
+        numbers = range(number, number + 20)
+        publisher.write(b"".join([publish(1, "amq.fanout", "", b"%d" % each) for each in numbers]))
+        cluster.pass_ms(100)
+    assert [heard(client) for client in quick] == [list(range(100))] * 3
+    assert waiting(cluster)["slow"] == (8, 0)
 
 
 def test_bytes_count_with_properties_and_bodies_on_disk() -> None:
