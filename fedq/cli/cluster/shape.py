@@ -34,7 +34,8 @@ def shape_queue(
     """Set in how many fragments a queue is, whatever it was declared with; not of a stream.
 
     It grows at once, by one for each member without one at most; it shrinks as its last fragments
-    are empty and nobody has anything on its way to them.
+    are empty and nobody has anything on its way to them. Of a length each fragment has its part at
+    once: a full queue that grows drops its oldest messages beyond that.
     """
     wanted = _number(fragments)
     with asking(endpoint) as asker:

@@ -17,7 +17,13 @@ from fedq.amqp import method_types as m
 from fedq.amqp.client_side import CHANNEL, GOODBYE, HELLO, Arrived, ClientSide
 from fedq.amqp.methods import encode_method
 from fedq.amqp.values import TableValue
-from fedq.core.errors import ACCESS_REFUSED, NOT_ALLOWED, NOT_FOUND, ConnectionViolation
+from fedq.core.errors import (
+    ACCESS_REFUSED,
+    CONNECTION_FORCED,
+    NOT_ALLOWED,
+    NOT_FOUND,
+    ConnectionViolation,
+)
 from fedq.core.limits import HTTP_CLIENTS_MAX
 from fedq.http.bounds import HTTP_AMQP_S, HTTP_LONG_TABLES_MAX
 from fedq.http.refusal import HttpRefusal, bad_request, not_allowed, unavailable
@@ -186,6 +192,9 @@ class Broker:
 def _refused(code: int, text: str) -> HttpRefusal:
     """A refusal of AMQP as one of HTTP."""
     sentence = text.partition(" - ")[2] or text
+    if code == CONNECTION_FORCED:
+        # The node takes no clients, and has said who does.
+        return unavailable(sentence)
     if code == ACCESS_REFUSED:
         return not_allowed(text)
     if code == NOT_ALLOWED:

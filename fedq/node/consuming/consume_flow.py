@@ -378,10 +378,10 @@ class ConsumeFlow:
     def _may_deal(self, fragment: Fragment) -> bool:
         """Whether the turn has room for another batch; otherwise the next one goes on.
 
-        What is over the queue's length cannot wait: it would be dropped, though somebody takes it.
-        It is no more than what came in this turn, and was paid for.
+        What is over a length cannot wait: it would be dropped, though somebody takes it. It is no
+        more than what came in this turn, and was paid for.
         """
-        if self.state.work.deal(1) or is_too_long(fragment):
+        if self.state.work.deal(1) or is_too_long(fragment) or self.timers.is_in_excess(fragment):
             return True
         self.state.marks.unfinished[fragment.fragment_id] = None
         return False

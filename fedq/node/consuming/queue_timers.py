@@ -109,6 +109,13 @@ class QueueTimers:
             if fragment.out.dead or fragment.dying:
                 self.state.marks.unfinished[fragment.fragment_id] = None
 
+    def is_in_excess(self, fragment: Fragment) -> bool:
+        """Whether some of an exclusive queue has to go, as all of them have too many together."""
+        private = self.state.private_by_id.get(fragment.fragment_id)
+        if private is None or not self.state.exclusive_waiting.bounds:
+            return False
+        return self._excess(private) > 0
+
     def _excess(self, private: PrivateQueue) -> int:
         """How many of its messages have to go, as all such queues have too many together."""
         waiting = self.state.exclusive_waiting
@@ -116,12 +123,9 @@ class QueueTimers:
         return waiting.excess(private) if waiting.is_over else 0
 
     def _make_room(self, private: PrivateQueue) -> int:
-        """Lets its oldest messages die that others need the room of; returns how many.
-
-        Not those of a queue whose client wants its publishes refused instead.
-        """
+        """Lets its oldest messages die that others need the room of; returns how many."""
         fragment = private.fragment
-        if fragment.refuses and not private.keeps_oldest:
+        if not _gives_up(private):
             return 0
         # Its own length may have cost it enough.
         excess, most = self._excess(private), self._most()
@@ -246,7 +250,7 @@ class QueueTimers:
             chores.add(waiting, Each(state.work, queues, self._look_at, _LOOK_WORK))
 
     def _look_at(self, private: PrivateQueue) -> None:
-        if self.state.exclusive_waiting.excess(private):
+        if _gives_up(private) and self.state.exclusive_waiting.excess(private):
             self.state.marks.queues[private.key] = None
 
     def _drop_unused(self) -> None:
@@ -265,3 +269,8 @@ class QueueTimers:
             private.used_ms = state.now_ms
         elif expires is not None and state.now_ms - private.used_ms >= expires:
             state.marks.unwanted[private.fragment.fragment_id] = None
+
+
+def _gives_up(private: PrivateQueue) -> bool:
+    """Whether it loses messages to others; not where its client wants publishes refused instead."""
+    return private.keeps_oldest or not private.fragment.refuses

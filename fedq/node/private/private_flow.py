@@ -102,10 +102,15 @@ class PrivateFlow:
         state.accounts.charge(private.owner, -accounts.QUEUE)
         state.risk.end()
 
-    def refuse(self, key: QueueKey, owner: Client, exclusive: bool) -> Refused | None:
-        """Why the client may not own this further queue; None if it may."""
-        unnamed = self.state.private_unnamed.get(key.vhost, 0)
-        limited = refuse_beyond_limit(self.state.map, key, unnamed)
+    def refuse(
+        self, key: QueueKey, owner: Client, exclusive: bool, more: int = 0
+    ) -> Refused | None:
+        """Why the client may not own this further queue; None if it may.
+
+        `more`: queues that it has asked for before, of which the map does not know yet.
+        """
+        more += self.state.private_unnamed.get(key.vhost, 0)
+        limited = refuse_beyond_limit(self.state.map, key, more)
         return limited or (self.state.accounts.refuse_more(owner) if exclusive else None)
 
     def count(self, private: PrivateQueue, more: int) -> None:

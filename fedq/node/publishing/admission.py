@@ -289,7 +289,11 @@ class Admission:
         """As `_room`, and what all exclusive queues together have room for."""
         room = self._room(private.key, private.fragment, messages)
         waiting = self.state.exclusive_waiting
-        if not room or not waiting.bounds or waiting.fits(private, messages) >= room:
+        if not room or not waiting.bounds:
+            return room
+        # Others may have published to it in this turn.
+        waiting.note(private)
+        if waiting.fits(private, messages) >= room:
             return room
         # As above: what is free gets a batch, and is noted.
         self.state.work.owes_batch = True

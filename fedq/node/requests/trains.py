@@ -37,7 +37,7 @@ from fedq.node.requests.queue_refusals import in_use, locked, refuse_new, refuse
 from fedq.proxy.calls import COUNT_MAX, Totals
 from fedq.wiring.cluster_map import declarations
 from fedq.wiring.cluster_map.operations import DeclareQueue, DeleteQueue, encode_operation
-from fedq.wiring.cluster_map.queue_arguments import shape_of
+from fedq.wiring.cluster_map.queue_arguments import refuse_declaration, shape_of
 from fedq.wiring.cluster_map.state import Ok
 
 #: A turn that applies so many declarations takes a few milliseconds, for which others wait.
@@ -112,14 +112,13 @@ class Trains:
 
     def declare(self, channel: Channel, request: QueueDeclare, key: QueueKey) -> None:
         """Begins a train with the declaration of a shared queue."""
-        operation = self._declaration(request, key)
         if key not in self.state.map.queues:
-            self._begin(channel, _Entry(request, key), encode_operation(operation))
+            operation = encode_operation(self._declaration(request, key))
+            self._begin(channel, _Entry(request, key), operation)
             return
-        # For a queue that exists, applying only compares: it needs no commit.
-        same = locked(key) if request.exclusive else declarations.apply(self.state.map, operation)
-        if isinstance(same, Refused):
-            self.ends.refuse(channel, same, request)
+        refused = locked(key) if request.exclusive else self._refuse_same(request, key)
+        if refused is not None:
+            self.ends.refuse(channel, refused, request)
         else:
             self._begin(channel, _Entry(request, key), None)
 
@@ -148,19 +147,19 @@ class Trains:
     def _takes_declaration(self, train: _Train, request: QueueDeclare, key: QueueKey) -> bool:
         if request.passive or request.exclusive or is_reply_name(request.queue):
             return False
-        operation, entry = self._declaration(request, key), _Entry(request, key)
+        entry = _Entry(request, key)
         if key in self.state.map.queues:
-            if isinstance(declarations.apply(self.state.map, operation), Refused):
+            if self._refuse_same(request, key) is not None:
                 return False
             self._add(train, entry, None)
             return True
         if (
             refuse_new(key, request)
             or refuse_new_stream(request, self.state.map)
-            or self.private.refuse(key, train.channel.client, exclusive=False)
+            or self.private.refuse(key, train.channel.client, exclusive=False, more=train.missing)
         ):
             return False
-        return self._joins(train, entry, encode_operation(operation))
+        return self._joins(train, entry, encode_operation(self._declaration(request, key)))
 
     def _takes_deletion(self, train: _Train, request: QueueDelete, key: QueueKey) -> bool:
         state = self.state
@@ -179,7 +178,32 @@ class Trains:
         entry = _Entry(request, key, counted[0])
         return self._joins(train, entry, encode_operation(DeleteQueue(*key)))
 
+    def _refuse_same(self, request: QueueDeclare, key: QueueKey) -> Refused | None:
+        """How a declaration differs from the queue that is there; None if it does not.
+
+        Its arguments may be anything, so nothing is read of them that is not compared.
+        """
+        known = self.state.map
+        # For a queue that exists, applying only compares: it needs no commit.
+        same = declarations.apply(
+            known,
+            DeclareQueue(
+                key.vhost, key.name, request.durable, request.auto_delete,
+                arguments_text(request.arguments), self.state.me, 1, 1,
+            ),
+        )  # fmt: skip
+        if isinstance(same, Refused):
+            return same
+        if key not in known.shapes:
+            return None
+        # Another number of fragments than it was declared with is no difference; no number is.
+        return refuse_declaration(
+            key, request.arguments, durable=request.durable, exclusive=False,
+            auto_delete=request.auto_delete,
+        )  # fmt: skip
+
     def _declaration(self, request: QueueDeclare, key: QueueKey) -> DeclareQueue:
+        """What asks for a new queue; `refuse_new` has let its arguments pass."""
         shape = shape_of(request.arguments)
         return DeclareQueue(
             key.vhost, key.name, request.durable, request.auto_delete,

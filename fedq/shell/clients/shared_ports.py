@@ -10,6 +10,7 @@ is connected stays.
 
 import asyncio
 import logging
+import socket
 from collections.abc import Sequence
 from typing import Final
 
@@ -54,14 +55,21 @@ class SharedPorts:
 
     async def _open(self) -> None:
         """Listens again; a port that is in the way for a moment is tried again."""
-        config = self._config
+        config, bound = self._config, list[socket.socket]()
         try:
             for index, listener in enumerate(config.amqp):
                 key = f"amqp.listen[{index}]"
-                for bound in listeners.bind(config, key, listener, listeners.SHARED):
-                    await self._amqp.listen(bound, self._securities[index])
-        except ConfigError as error:
+                bound = listeners.bind(config, key, listener, listeners.SHARED)
+                while bound:
+                    await self._amqp.listen(bound.pop(), self._securities[index])
+        except (ConfigError, OSError) as error:
             logger.warning("this worker takes no clients yet: %s", error)
+            for one in bound:
+                one.close()
+            self._amqp.close_ports()
+            return
+        if self._amqp.takes_none:
+            # The node stops, which it said while this was on its way.
             self._amqp.close_ports()
             return
         logger.info("this worker takes new clients again")

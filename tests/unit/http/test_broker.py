@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from fedq.amqp.methods import ConnectionClose, encode_method
 from fedq.core.ids import NodeId
 from fedq.http.api.broker import Brokers
 from fedq.http.refusal import HttpRefusal
@@ -68,3 +69,26 @@ def test_what_is_no_broker_is_unavailable(said: bytes, status: int) -> None:
         return found.value
 
     assert asyncio.run(attempt()).status == status
+
+
+def test_a_node_that_takes_no_clients_is_unavailable_and_says_who_does() -> None:
+    text = "CONNECTION_FORCED - node n1 is low on memory: connect to another one: n2:5672"
+
+    async def attempt() -> HttpRefusal:
+        async def speak(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            await reader.read(8)
+            writer.write(encode_method(0, ConnectionClose(320, text)))
+            writer.close()
+
+        server = await asyncio.start_server(speak, "127.0.0.1", 0)
+        port = server.sockets[0].getsockname()[1]
+        brokers = Brokers(a_config(Listener("127.0.0.1", port)), {})
+        async with server:
+            with pytest.raises(HttpRefusal) as found:
+                async with brokers.open("guest", "guest", "/"):
+                    pass
+        return found.value
+
+    refusal = asyncio.run(attempt())
+    assert refusal.status == 503
+    assert refusal.reason == "node n1 is low on memory: connect to another one: n2:5672"

@@ -10,9 +10,12 @@ from fedq.amqp.methods import (
     BasicAck,
     BasicConsume,
     BasicConsumeOk,
+    BasicNack,
     ConfirmSelect,
     ConfirmSelectOk,
     ConnectionClose,
+    QueueBind,
+    QueueBindOk,
     QueueDeclare,
     QueueDeclareOk,
     QueueDelete,
@@ -83,6 +86,23 @@ def test_who_keeps_up_hears_everything_however_little_room_there_is() -> None:
     assert (found.ready, found.dropped) == (1, 59)
 
 
+def test_who_keeps_up_loses_nothing_because_a_turn_is_short() -> None:
+    cluster = Cluster(1, exclusive_total_messages=10, work_per_turn=1)
+    slow_one(cluster, "slow")
+    publisher = cluster.client()
+    put(publisher, "slow", 8)
+    quick = [slow_one(cluster, name) for name in ("a", "b", "c")]
+    for name, client in zip(("a", "b", "c"), quick, strict=True):
+        client.ask(QueueBind(name, "amq.fanout"), QueueBindOk)
+        client.ask(BasicConsume(name), BasicConsumeOk)
+    for number in range(0, 100, 20):
+        numbers = range(number, number + 20)
+        publisher.write(b"".join([publish(1, "amq.fanout", "", b"%d" % each) for each in numbers]))
+        cluster.pass_ms(100)
+    assert [heard(client) for client in quick] == [list(range(100))] * 3
+    assert waiting(cluster)["slow"] == (8, 0)
+
+
 def test_bytes_count_with_properties_and_bodies_on_disk() -> None:
     cluster = Cluster(1, exclusive_total_bytes=10_000)
     for name in ("a", "b"):
@@ -151,6 +171,24 @@ def test_together_nothing_new_comes_in_beyond_a_share() -> None:
     assert waiting(cluster) == {"a": (18, 22), "b": (2, 0)}
 
 
+@pytest.mark.parametrize("refuses", [False, True])
+def test_what_several_publish_in_one_turn_is_bounded_from_the_end(refuses: bool) -> None:
+    cluster = Cluster(1, exclusive_total_messages=20, exclusive_queue_keeps_oldest=not refuses)
+    table: dict[str, int | str] = {"x_overflow": "reject-publish", "x_max_length": 100}
+    owner = slow_one(cluster, "a", **(table if refuses else {}))
+    publishers = [cluster.client(), cluster.client()]
+    for publisher in publishers:
+        publisher.ask(ConfirmSelect(), ConfirmSelectOk)
+    for start, publisher in zip((0, 15), publishers, strict=True):
+        numbers = range(start, start + 15)
+        publisher.write(b"".join([publish(1, "", "a", b"%d" % number) for number in numbers]))
+    cluster.pass_ms(200)
+    assert waiting(cluster) == {"a": (20, 0 if refuses else 10)}
+    assert any(isinstance(said, BasicNack) for said in publishers[1].said) is refuses
+    owner.ask(BasicConsume("a", no_ack=True), BasicConsumeOk)
+    assert heard(owner) == list(range(20))
+
+
 def test_an_owner_leaves_of_whose_queue_others_need_the_room() -> None:
     cluster = Cluster(1, exclusive_total_messages=20, exclusive_queue_disconnects=True)
     owner = slow_one(cluster, "a")
@@ -169,6 +207,22 @@ def test_a_queue_that_asked_for_refusals_gives_up_nothing_and_refuses() -> None:
     slow_one(cluster, "a", x_max_length=100, x_overflow="reject-publish")
     put(cluster.client(), "a", 9)
     assert waiting(cluster) == {"a": (6, 0)}
+
+
+def test_queues_that_give_up_nothing_are_not_looked_at_again_and_again() -> None:
+    cluster = Cluster(1, exclusive_total_messages=2)
+    publisher = cluster.client()
+    for name in ("a", "b", "c"):
+        slow_one(cluster, name, x_max_length=100, x_overflow="reject-publish")
+        put(publisher, name, 2)
+    state, timers = cluster.node("n1").state, cluster.node("n1").consuming.timers
+    # One each: somebody might have taken it.
+    assert state.exclusive_waiting.is_over
+    cluster.pass_ms(200)
+    timers.tick()
+    while state.chores.has_more:
+        state.chores.work_off()
+    assert not state.marks.queues
 
 
 def test_a_queue_that_goes_makes_room() -> None:

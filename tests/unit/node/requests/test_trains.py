@@ -16,6 +16,9 @@ from fedq.amqp.methods import (
 from fedq.core.ids import QueueKey
 from fedq.core.versions import IN_ORDER
 from fedq.node.requests.trains import REQUESTS_MAX
+from fedq.wiring.cluster_map.operations_access import SetVhostLimits
+from fedq.wiring.cluster_map.operations_copies import ShapeQueue
+from tests.unit.node.cluster.test_planned_moves import wish
 from tests.unit.node.harness import Client, Cluster
 
 
@@ -92,6 +95,10 @@ def test_what_comes_behind_a_declaration_that_another_client_made_impossible_is_
         (QueueDeclare("amq.mine", durable=True), 403),
         (QueueDeclare("q", durable=True, arguments={"x-max-length": "much"}), 406),
         (QueueDeclare("there", durable=True), 406),
+        # What only a compiled node stumbles over: a number that is none.
+        (QueueDeclare("q", durable=True, arguments={"x-fedq-replicas": "two"}), 406),
+        (QueueDeclare("there", auto_delete=True, arguments={"x-fedq-replicas": "two"}), 406),
+        (QueueDeclare("there", auto_delete=True, arguments={"x-fedq-fragments": "many"}), 406),
         (QueueDeclare("gone", passive=True), 404),
         (QueueDelete("full", if_empty=True), 406),
         (QueuePurge("gone"), 404),
@@ -108,6 +115,33 @@ def test_what_is_refused_is_refused_behind_the_answers_before_it(bad: Method, co
     assert isinstance(refused, ChannelClose)
     assert refused.reply_code == code
     assert queues(cluster) == ["there", "full", "a", "b"]
+
+
+def test_no_number_of_fragments_is_refused_also_where_an_operator_has_set_one() -> None:
+    cluster = Cluster(2)
+    client = cluster.client()
+    asked(client, *declares("a"))
+    wish(cluster, ShapeQueue("/", "a", 2))
+    cluster.pass_ms(500)
+    other = QueueDeclare("a", durable=True, arguments={"x-fedq-fragments": 7})
+    assert asked(client, other) == [QueueDeclareOk("a")]
+    (refused,) = asked(client, other._replace(arguments={"x-fedq-fragments": "many"}))
+    assert isinstance(refused, ChannelClose)
+    assert refused.reply_code == 406
+    assert "invalid arg 'x-fedq-fragments' for queue 'a'" in refused.reply_text
+
+
+def test_a_limit_of_queues_counts_those_of_the_train_and_those_of_clients_alone() -> None:
+    cluster = Cluster(2)
+    client, other = cluster.client(), cluster.client()
+    asked(other, *[QueueDeclare("", exclusive=True)] * 2)
+    wish(cluster, SetVhostLimits("/", (("max-queues", 4),)))
+    cluster.pass_ms(500)
+    *oks, refused = asked(client, *declares("a", "b", "c", "d"))
+    assert oks == [QueueDeclareOk("a"), QueueDeclareOk("b")]
+    assert isinstance(refused, ChannelClose)
+    assert "queue limit in vhost '/' (4) is reached" in refused.reply_text
+    assert queues(cluster) == ["a", "b"]
 
 
 def test_each_request_sees_what_those_before_it_did() -> None:
