@@ -244,9 +244,10 @@ class Session:
                         case _:
                             raise ShovelError("the destination answered out of turn")
             finally:
+                # Before the others: what is acknowledged together takes in all that came before.
+                source.tell(*[m.BasicNack(tag, requeue=True) for tag in refused])
                 self._acknowledge(confirmed)
             if refused:
-                source.tell(*[m.BasicNack(tag, requeue=True) for tag in refused])
                 if self._left is not None:
                     self._left += len(refused)
                     source.tell(*[m.BasicNack(tag, requeue=True) for tag in self._extra])

@@ -54,6 +54,24 @@ def test_exactly_what_was_confirmed_is_acknowledged() -> None:
     asyncio.run(script())
 
 
+def test_what_is_refused_between_others_is_not_acknowledged_with_them() -> None:
+    async def script() -> None:
+        source, dest = FakeBroker(3), FakeBroker()
+        dest.says = ["silence"] * 3
+        async with listening(source, dest):
+            shovel = running(source, dest)
+            await until(lambda: len(dest.published) == 3)
+            # In one piece: the shovel hears them at once.
+            dest.say(m.BasicAck(1), m.BasicNack(2), m.BasicAck(3))
+            await until(lambda: 3 in source.acknowledged(3))
+            told = [each for each in source.told if isinstance(each, m.BasicAck | m.BasicNack)]
+            assert told[0] == m.BasicNack(2, False, True)
+            assert shovel.moved.messages == 2
+            await shovel.stop()
+
+    asyncio.run(script())
+
+
 def test_what_the_destination_has_no_queue_for_is_not_acknowledged() -> None:
     async def script() -> None:
         source, dest = FakeBroker(3), FakeBroker()
