@@ -24,6 +24,8 @@ class FakeBroker:
     def __init__(self, messages: int = 0) -> None:
         self.port = 0
         self.messages = messages
+        #: How many more it delivers, before it hears that its consumer goes.
+        self.late = 0
         #: Methods of clients, and what they published: (exchange, key, properties, body).
         self.told: list[m.Method] = []
         self.published: list[tuple[str, str, dict[str, Any], bytes]] = []
@@ -106,6 +108,10 @@ class FakeBroker:
                 self.say(m.QueueBindOk())
             case m.BasicQos():
                 self.say(m.BasicQosOk())
+            case m.BasicCancel(tag):
+                for number in range(self.messages + 1, self.messages + self.late + 1):
+                    self.deliver(number, {})
+                self.say(m.BasicCancelOk(tag))
             case m.ConfirmSelect():
                 self.say(m.ConfirmSelectOk())
             case m.BasicConsume():

@@ -144,6 +144,19 @@ def test_a_shovel_that_has_moved_all_it_was_to_move_is_done(after: Any, mode: st
     asyncio.run(script())
 
 
+def test_what_is_under_way_without_acknowledgements_is_moved_before_the_end() -> None:
+    async def script() -> None:
+        source, dest = FakeBroker(2), FakeBroker()
+        source.late = 3
+        async with listening(source, dest):
+            shovel = running(source, dest, src_delete_after="queue-length", ack_mode="no-ack")
+            await until(lambda: shovel.state == FINISHED)
+            assert [each[3] for each in dest.published] == [b"1", b"2", b"3", b"4", b"5"]
+            await shovel.stop()
+
+    asyncio.run(script())
+
+
 def test_a_refused_message_is_moved_again_before_it_is_done() -> None:
     async def script() -> None:
         source, dest = FakeBroker(2), FakeBroker()
