@@ -34,6 +34,9 @@ class FakeBroker:
         self.redelivers = False
         self.refuses = ""
         self.garbage = b""
+        self.frame_max = 131_072
+        #: Properties as bytes, instead of good ones.
+        self.broken = b""
         self.writer: asyncio.StreamWriter | None = None
         #: What was published over earlier connections.
         self._before = 0
@@ -95,7 +98,7 @@ class FakeBroker:
                 if self.refuses:
                     writer.write(encode_method(0, m.ConnectionClose(403, self.refuses)))
                 else:
-                    writer.write(encode_method(0, m.ConnectionTune(10, 131_072, 0)))
+                    writer.write(encode_method(0, m.ConnectionTune(10, self.frame_max, 0)))
             case m.ConnectionOpen():
                 writer.write(encode_method(0, m.ConnectionOpenOk()))
             case m.ChannelOpen():
@@ -126,7 +129,9 @@ class FakeBroker:
         method = m.BasicDeliver("tag", number, self.redelivers, "source", "key")
         self.writer.write(
             encode_method(1, method)
-            + content_frames(1, encode_properties(properties), b"%d" % number, 131_072)
+            + content_frames(
+                1, self.broken or encode_properties(properties), b"%d" % number, 131_072
+            )
         )
 
     def _take(self, publish: m.BasicPublish, properties: dict[str, Any], body: bytes) -> None:

@@ -216,6 +216,33 @@ def test_errors_are_told_without_passwords_and_without_what_strangers_say() -> N
     asyncio.run(script())
 
 
+@pytest.mark.parametrize(
+    ("said", "error"),
+    [
+        ({"dest_uri": "amqp://a..b"}, "the destination's host is no name: a..b"),
+        ({"dest_uri": f"amqp://{'a' * 70}"}, f"the destination's host is no name: {'a' * 70}"),
+        (
+            {"src_consumer_args": {"x-most": 2**64 - 1}},
+            "AMQP has no form for its arguments: numbers have 64 bits, names 255 bytes",
+        ),
+        ({"frame_max": 8}, "the destination takes no frames of 4096 bytes"),
+        ({"broken": b"\x10\x00"}, "the source sent what is no AMQP"),
+    ],
+)
+def test_what_cannot_be_is_told_and_tried_again(said: dict[str, Any], error: str) -> None:
+    async def script() -> None:
+        source, dest = FakeBroker(1), FakeBroker()
+        dest.frame_max = said.pop("frame_max", dest.frame_max)
+        source.broken = said.pop("broken", b"")
+        async with listening(source, dest):
+            shovel = running(source, dest, reconnect_delay=60, **said)
+            await until(lambda: shovel.state == WAITING)
+            assert shovel.error == error
+            await shovel.stop()
+
+    asyncio.run(script())
+
+
 def test_a_name_that_leads_to_this_machine_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     async def script() -> None:
         loop = asyncio.get_running_loop()
