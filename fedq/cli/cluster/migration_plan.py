@@ -11,6 +11,9 @@ from fedq.core.ids import QueueKey
 #: What is imported; users and what they may is another subject, and shovels would run twice.
 _IMPORTED: Final = ("vhosts", "policies", "exchanges", "queues", "bindings")
 _PARAMETERS: Final = ("vhost-limits", "operator_policy")
+_PREFIX: Final = "migrate."
+#: Of a queue's name in that of its shovel.
+_NAME_LETTERS: Final = 60
 
 
 class MigrationPlan(NamedTuple):
@@ -45,6 +48,30 @@ def plan_of(said: Any, vhost: str | None) -> MigrationPlan:
         else:
             queues.append(key)
     return MigrationPlan(tuple(sorted(queues)), tuple(left), kept)
+
+
+def shovel_name(number: int, key: QueueKey) -> str:
+    """The name of the shovel that moves a queue, which is so many in its plan."""
+    return f"{_PREFIX}{number}.{key.name[:_NAME_LETTERS]}"
+
+
+def shovel_value(key: QueueKey, source: str, destination: str, after: str) -> dict[str, Any]:
+    """The shovel that moves a queue from one URI to another, and ends after so many messages."""
+    return {
+        "src-uri": source, "src-queue": key.name, "dest-uri": destination, "dest-queue": key.name,
+        "src-delete-after": after, "reconnect-delay": 2,
+    }  # fmt: skip
+
+
+def moved_by(name: str, vhost: str, value: Any) -> QueueKey | None:
+    """The queue that a shovel moves which this command has made; None: somebody else made it."""
+    number = name.removeprefix(_PREFIX).partition(".")[0]
+    if not isinstance(value, dict) or not number.isdecimal():
+        return None
+    key = QueueKey(vhost, str(value.get("src-queue")))
+    like = shovel_value(key, "", "", "")
+    is_made = value.keys() == like.keys() and value["dest-queue"] == key.name
+    return key if is_made and name == shovel_name(int(number), key) else None
 
 
 def _rows(said: dict[str, Any], name: str, vhost: str | None) -> list[dict[str, Any]]:
