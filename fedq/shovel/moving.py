@@ -14,7 +14,7 @@ from typing import Final, NamedTuple
 from fedq.amqp import method_types as m
 from fedq.amqp.client_side import Arrived
 from fedq.amqp.uris import parse_uri
-from fedq.amqp.values import FieldTable, TableValue, Timestamp
+from fedq.amqp.values import Encoded, FieldTable, TableValue, Timestamp, encoded_items
 from fedq.core.errors import NOT_FOUND
 from fedq.core.ids import NodeId, QueueKey
 from fedq.shovel.peer import Peer, ShovelError
@@ -34,6 +34,8 @@ _EXCESS_MAX: Final = 65_536
 #: Of a message that may have been moved before.
 REDELIVERED: Final = "x-fedq-redelivered"
 FORWARDED: Final = "x-shovelled"
+#: Of earlier ones in that header: shovels may go round.
+_HOPS_MAX: Final = 100
 FORWARDED_AT: Final = "x-shovelled-timestamp"
 #: By these headers a broker sends further copies; one that is moved has had its.
 _COPIES: Final = ("CC", "BCC")
@@ -218,7 +220,7 @@ class Session:
             headers[REDELIVERED] = True
         if self._shovel.adds_headers:
             before = headers.get(FORWARDED)
-            rows = before if isinstance(before, list) else []
+            rows = encoded_items(before, _HOPS_MAX) if isinstance(before, Encoded) else []
             headers[FORWARDED] = [self._forwarded(), *rows]
         if self._shovel.adds_time:
             headers[FORWARDED_AT] = Timestamp(int(time.time()))

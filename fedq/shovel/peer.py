@@ -66,6 +66,7 @@ class Peer:
         self._side = ClientSide("fedq shovel", __version__, wants_notices=True)
         # One byte more, which shows in `size`: memory is bounded whatever a header says.
         self._side.body_bytes_max = BODY_BYTES_MAX
+        self._side.keeps_headers = True
         #: Cleared while the broker takes no publishes.
         self.is_free = asyncio.Event()
         self.is_free.set()

@@ -29,14 +29,16 @@ class FakeBroker:
         #: Methods of clients, and what they published: (exchange, key, properties, body).
         self.told: list[m.Method] = []
         self.published: list[tuple[str, str, dict[str, Any], bytes]] = []
+        #: The properties of these as they came.
+        self.raw: list[bytes] = []
         #: What is said to each publish: "ack", "nack", "return", nothing for any other word.
         self.says: list[str] = []
         self.redelivers = False
         self.refuses = ""
         self.garbage = b""
         self.frame_max = 131_072
-        #: Properties as bytes, instead of good ones.
-        self.broken = b""
+        #: Properties as bytes, instead of others.
+        self.sends = b""
         self.writer: asyncio.StreamWriter | None = None
         #: What was published over earlier connections.
         self._before = 0
@@ -87,6 +89,7 @@ class FakeBroker:
                         self._answer(method, writer)
                 elif kind == FRAME_HEADER:
                     properties = decode_properties(payload[12:])
+                    self.raw.append(payload[12:])
                 elif kind == FRAME_BODY and publish is not None:
                     self._take(publish, properties, payload)
             data = data[at:]
@@ -130,7 +133,7 @@ class FakeBroker:
         self.writer.write(
             encode_method(1, method)
             + content_frames(
-                1, self.broken or encode_properties(properties), b"%d" % number, 131_072
+                1, self.sends or encode_properties(properties), b"%d" % number, 131_072
             )
         )
 

@@ -107,6 +107,28 @@ def test_messages_are_what_they_were_but_for_what_would_be_done_again() -> None:
     asyncio.run(script())
 
 
+def test_headers_keep_their_types_and_what_is_no_text() -> None:
+    async def script() -> None:
+        source, dest = FakeBroker(1), FakeBroker()
+        table = b"\1ab\xff\1cS\0\0\0\3\xff\xfea\1df\x3f\xc0\0\0\1eA\0\0\0\2B\x07"
+        source.sends = b"\xb0\0\2\xff\xfe" + len(table).to_bytes(4, "big") + table + b"\2"
+        async with listening(source, dest):
+            shovel = running(source, dest)
+            await until(lambda: dest.published)
+            assert dest.raw == [source.sends]
+            await shovel.stop()
+            # What earlier shovels said stays, too.
+            hops = b"\x0bx-shovelledA\0\0\0\6S\0\0\0\1x"
+            source.sends = b"\x20\0" + len(hops).to_bytes(4, "big") + hops
+            shovel = running(source, dest, dest_add_forward_headers=True)
+            await until(lambda: len(dest.published) == 2)
+            first, second = dest.published[1][2]["headers"]["x-shovelled"]
+            assert (first["shovel-name"], second) == ("s", "x")
+            await shovel.stop()
+
+    asyncio.run(script())
+
+
 @pytest.mark.parametrize(
     ("said", "place"),
     [
@@ -226,14 +248,14 @@ def test_errors_are_told_without_passwords_and_without_what_strangers_say() -> N
             "AMQP has no form for its arguments: numbers have 64 bits, names 255 bytes",
         ),
         ({"frame_max": 8}, "the destination takes no frames of 4096 bytes"),
-        ({"broken": b"\x10\x00"}, "the source sent what is no AMQP"),
+        ({"sends": b"\x10\x00"}, "the source sent what is no AMQP"),
     ],
 )
 def test_what_cannot_be_is_told_and_tried_again(said: dict[str, Any], error: str) -> None:
     async def script() -> None:
         source, dest = FakeBroker(1), FakeBroker()
         dest.frame_max = said.pop("frame_max", dest.frame_max)
-        source.broken = said.pop("broken", b"")
+        source.sends = said.pop("sends", b"")
         async with listening(source, dest):
             shovel = running(source, dest, reconnect_delay=60, **said)
             await until(lambda: shovel.state == WAITING)
