@@ -97,3 +97,29 @@ def test_an_address_that_is_none_is_said_without_its_password() -> None:
     assert refused.exit_code == 2
     assert "127.0.0.1:15672" in refused.err
     assert "s3cret" not in refused.err
+
+
+def test_queues_that_expire_unused_are_left_where_they_are() -> None:
+    expires = {"definition": {"expires": 60_000, "max-length": 3}}
+    value = {"pattern": "oper", "apply-to": "queues", **expires}
+    said = {
+        "vhosts": [{"name": "/"}, {"name": "shop"}],
+        "queues": [
+            {"vhost": "/", "name": "own", "arguments": {"x-expires": 1_000}},
+            {"vhost": "/", "name": "tmp.1"}, {"vhost": "shop", "name": "tmp.1"},
+            {"vhost": "/", "name": "by.operators"}, {"vhost": "/", "name": "kept"},
+        ],
+        "policies": [
+            {"vhost": "/", "name": "p", "pattern": "^tmp", **expires},
+            {"vhost": "/", "name": "q", "pattern": "", "definition": {"max-length": 3}},
+        ],
+        "parameters": [
+            {"vhost": "/", "component": "operator_policy", "name": "o", "value": value}
+        ],
+    }  # fmt: skip
+    plan = plan_of(said, None)
+    assert plan.queues == (("/", "kept"), ("shop", "tmp.1"))
+    assert len(plan.left) == 3
+    assert all("deleted with its messages" in each for each in plan.left)
+    said["policies"] = [{"vhost": "/", "name": "p", "pattern": "(?<", **expires}]
+    assert plan_of(said, "/").queues == ()
