@@ -134,7 +134,7 @@ async def _carry_out(call: Call, plan: Plan) -> None:
         await _limit(call, pb.Limits(vhost=vhost), limits)
     for user in plan.users:
         await _limit(call, pb.Limits(user=user.name), user.limits)
-    # Shovels begin at once, and declare what is not there without its arguments: so they are last.
+    # Shovels begin at once: with the users, and between the queues, that the file has for them.
     for parameter in plan.parameters:
         await call.change(partial(access.change, parameter, CHANGE_S))
 
