@@ -8,7 +8,12 @@ what is no AMQP. Who uses it does the waiting, and says what a refusal means.
 from typing import Final, NamedTuple
 
 from fedq.amqp import method_types as m
-from fedq.amqp.content import content_frames, decode_properties, encode_properties
+from fedq.amqp.content import (
+    content_frames,
+    decode_kept_properties,
+    decode_properties,
+    encode_properties,
+)
 from fedq.amqp.frames import scan_frame
 from fedq.amqp.handshake import PROTOCOL_HEADER
 from fedq.amqp.methods import decode_method, encode_method
@@ -40,7 +45,7 @@ class ClientSide:
 
     __slots__ = (
         "_at", "_body", "_data", "_left", "_method", "_product", "_properties", "_size", "_version",
-        "_wants_notices", "body_bytes_max", "frame_bytes_max",
+        "_wants_notices", "body_bytes_max", "frame_bytes_max", "keeps_headers",
     )  # fmt: skip
 
     def __init__(self, product: str, version: str, wants_notices: bool = False) -> None:
@@ -56,6 +61,8 @@ class ClientSide:
         self.frame_bytes_max = FRAME_BYTES_MAX
         #: Of a body only so much is kept; None: all.
         self.body_bytes_max: int | None = None
+        #: Headers stay as they came (`Encoded`), for who publishes them again.
+        self.keeps_headers = False
         self._data = b""
         self._at = 0
         #: A method whose content is still to come, and what of it has; -1: its header has not.
@@ -139,7 +146,8 @@ class ClientSide:
             if kind != FRAME_HEADER or len(payload) < _HEADER_BYTES_MIN:
                 raise ConnectionViolation(FRAME_ERROR, "a message without a header")
             self._size = self._left = int.from_bytes(payload[4:12], "big")
-            self._properties = decode_properties(payload[12:])
+            decode = decode_kept_properties if self.keeps_headers else decode_properties
+            self._properties = decode(payload[12:])
             self._body = bytearray()
         elif kind == FRAME_BODY:
             if len(payload) > self._left:

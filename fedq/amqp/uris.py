@@ -6,6 +6,7 @@ do (`cacertfile`, `certfile`, `keyfile`) are refused. One without a host is loca
 cluster whose node reads it.
 """
 
+import re
 from ipaddress import IPv6Address, ip_address
 from typing import Final, NamedTuple
 from urllib.parse import parse_qsl, quote, unquote, urlsplit
@@ -21,6 +22,9 @@ _FILES: Final = ("cacertfile", "certfile", "keyfile", "password")
 _NUMBERS: Final = ("heartbeat", "connection_timeout", "channel_max")
 _VERIFY: Final = ("verify_none", "verify_peer")
 _NUMBER_MAX: Final = 1 << 31
+_IN_BRACKETS: Final = re.compile(r"\[([0-9A-Fa-f.]*:[0-9A-Fa-f:.]*)\](:[0-9]*)?")
+_AFTER_PLACE: Final = re.compile(r"[/?#]")
+_NO_HOST: Final = "the host of a URI is no name and no address"
 
 
 class AmqpUri(NamedTuple):
@@ -75,6 +79,8 @@ def parse_uri(text: object) -> AmqpUri | str:
         return f"a URI is longer than {URI_BYTES_MAX} bytes"
     if not text.isascii() or not text.isprintable() or " " in text or "\\" in text:
         return "a URI has letters that have to be escaped: write them as %20 and the like"
+    if not _are_brackets_an_address(text):
+        return f"{_NO_HOST} (elsewhere write %5B for a [, %5D for a ])"
     try:
         parts = urlsplit(text)
         port = parts.port
@@ -95,6 +101,19 @@ def parse_uri(text: object) -> AmqpUri | str:
     if port == 0:
         return "the port of a URI is a number from 1 to 65535"
     return _with_login(text, host, port or _PORTS[parts.scheme], parts.scheme == "amqps")
+
+
+def _are_brackets_an_address(text: str) -> bool:
+    """Whether brackets are around an IPv6 address, and nowhere else.
+
+    Releases of Python differ in what they take in brackets, and maps must not.
+    """
+    if "[" not in text and "]" not in text:
+        return True
+    place = _AFTER_PLACE.split(text.partition("://")[2], maxsplit=1)[0].rpartition("@")[2]
+    found = _IN_BRACKETS.fullmatch(place)
+    is_one = text.count("[") == text.count("]") == 1
+    return found is not None and is_one and address_of(found[1]) is not None
 
 
 def _with_login(text: str, host: str, port: int, is_secure: bool) -> AmqpUri | str:
@@ -128,11 +147,11 @@ def _with_login(text: str, host: str, port: int, is_secure: bool) -> AmqpUri | s
 def _refuse_host(host: str, place: str) -> str | None:
     if not host:
         after = place.rpartition("@")[2]
-        return None if after == "" else "the host of a URI is no name and no address"
+        return None if after == "" else _NO_HOST
     if len(host) > NAME_BYTES_MAX or not _HOST_LETTERS.issuperset(host):
-        return "the host of a URI is no name and no address"
+        return _NO_HOST
     if ":" in host and address_of(host) is None:
-        return "the host of a URI is no name and no address"
+        return _NO_HOST
     return None
 
 

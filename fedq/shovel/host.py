@@ -7,6 +7,7 @@ long as this node has no shovels; no line of the log, and no command line, has a
 """
 
 import asyncio
+import contextlib
 import logging
 import os
 import sys
@@ -26,6 +27,8 @@ _LOOK_S: Final = 0.5
 #: How long the process may take to end before it is killed; until it is started again.
 _STOP_S: Final = 3.0
 _AGAIN_S: Final = 5.0
+#: The log has one line of each shovel in so many seconds.
+_TELL_S: Final = 60.0
 
 logger = logging.getLogger(__name__)
 
@@ -37,8 +40,8 @@ class ShovelHost:
     """The shovels of one node. Belongs to the node's event loop."""
 
     __slots__ = (
-        "_drop", "_dropping", "_local", "_looking", "_me", "_placed", "_process", "_reading",
-        "_sent", "_states", "_told", "_until",
+        "_drop", "_dropping", "_local", "_looking", "_me", "_mine", "_order_number", "_placed",
+        "_process", "_reading", "_seen", "_sent", "_states", "_told", "_until",
     )  # fmt: skip
 
     def __init__(self, me: NodeId) -> None:
@@ -50,11 +53,16 @@ class ShovelHost:
         self._looking: asyncio.Task[None] | None = None
         self._reading: asyncio.Task[None] | None = None
         self._dropping: asyncio.Task[None] | None = None
+        #: What was seen last, and which of these shovels are this node's.
+        self._seen: tuple[dict[QueueKey, str], list[NodeId]] = ({}, [])
+        self._mine: dict[QueueKey, str] = {}
+        #: Of the last orders: what the process tells of earlier ones is of other shovels.
+        self._order_number = 0
         #: What the process was told last, and how its shovels fare by now.
         self._sent: dict[QueueKey, str] = {}
         self._states: dict[QueueKey, ShovelState] = {}
-        #: The last error of each that the log has.
-        self._told: dict[QueueKey, str] = {}
+        #: The last error of each that the log has, and when it was told.
+        self._told: dict[QueueKey, tuple[str, float]] = {}
         #: Before that no process is started.
         self._until = 0.0
 
@@ -87,11 +95,7 @@ class ShovelHost:
 
     async def _look(self, placed: PlacedShovels) -> None:
         values = placed.values()
-        wanted = (
-            {key: values[key] for key, node in places(placed).items() if node == self._me}
-            if values
-            else {}
-        )
+        wanted = self._placed_here(placed, values)
         if self._process is not None and self._process.returncode is not None:
             self._on_ended()
         if not wanted:
@@ -102,8 +106,19 @@ class ShovelHost:
                 return
             await self._begin()
         if wanted != self._sent:
-            await self._order(wanted)
-        self._drop_done(values)
+            self._order(wanted)
+        self._drop_done(placed)
+
+    def _placed_here(
+        self, placed: PlacedShovels, values: dict[QueueKey, str]
+    ) -> dict[QueueKey, str]:
+        """The shovels of this node; all are drawn anew only if there is something new."""
+        seen = (values, [*placed.runners()] if values else [])
+        if seen != self._seen:
+            self._seen = seen
+            drawn = places(placed) if values else {}
+            self._mine = {key: values[key] for key, node in drawn.items() if node == self._me}
+        return self._mine
 
     async def _begin(self) -> None:
         """Starts the process."""
@@ -115,56 +130,67 @@ class ShovelHost:
         self._sent = {}
         self._reading = asyncio.create_task(self._read(self._process))
 
-    async def _order(self, wanted: dict[QueueKey, str]) -> None:
+    def _order(self, wanted: dict[QueueKey, str]) -> None:
         process = self._process
         assert process is not None, "it was started"
         assert process.stdin is not None, "it was asked for"
+        if process.stdin.transport.get_write_buffer_size() > LINE_BYTES_MAX:
+            logger.warning("the process of the shovels takes no orders; it is started again")
+            _kill(process)
+            return
+        self._order_number += 1
         orders: dict[str, Any] = {
-            "node": self._me, "local": [*self._local],
+            "order": self._order_number, "node": self._me, "local": [*self._local],
             "shovels": [[*key, orjson.loads(value)] for key, value in wanted.items()],
         }  # fmt: skip
-        # What waits in the pipe is at most all shovels once for each change of the map.
         process.stdin.write(orjson.dumps(orders) + b"\n")
-        self._sent = wanted
+        before, self._sent = self._sent, wanted
+        # How one of that name fared that was another shovel says nothing of this one.
         for table in (self._states, self._told):
-            for key in [each for each in table if each not in wanted]:
+            for key in [each for each in table if wanted.get(each) != before.get(each)]:
                 del table[key]
 
     async def _read(self, process: asyncio.subprocess.Process) -> None:
         assert process.stdout is not None, "it was asked for"
         try:
             while line := await process.stdout.readline():
-                for vhost, name, *state in orjson.loads(line)["states"]:
+                said = orjson.loads(line)
+                if said["order"] != self._order_number:
+                    continue
+                for vhost, name, *state in said["states"]:
                     key = QueueKey(vhost, name)
                     if key in self._sent:
                         self._take(key, ShovelState(*state))
-        except ValueError:
+        except (ValueError, LookupError, TypeError):
             logger.exception("the process of the shovels is not understood; it is started again")
-            process.kill()
+            _kill(process)
         await process.wait()
 
     def _take(self, key: QueueKey, state: ShovelState) -> None:
         self._states[key] = state
-        if state.error and self._told.get(key) != state.error:
-            self._told[key] = state.error
+        before, told_at = self._told.get(key, ("", float("-inf")))
+        now = asyncio.get_running_loop().time()
+        # Some words are another host's, which may be others each time.
+        if state.error not in ("", before) and now - told_at >= _TELL_S:
+            self._told[key] = (state.error, now)
             logger.warning("shovel %s in vhost %s: %s", key.name, key.vhost, state.error)
 
-    def _drop_done(self, values: dict[QueueKey, str]) -> None:
+    def _drop_done(self, placed: PlacedShovels) -> None:
         """Has those deleted that are done, one after the other."""
         if self._dropping is not None and not self._dropping.done():
             return
-        done = [
-            key
-            for key, state in self._states.items()
-            # Not one that somebody has set anew meanwhile.
-            if state.state == FINISHED and values.get(key) == self._sent.get(key)
-        ]
+        done = [key for key, state in self._states.items() if state.state == FINISHED]
         if done:
-            self._dropping = asyncio.create_task(self._dropped(done))
+            self._dropping = asyncio.create_task(self._dropped(placed, done))
 
-    async def _dropped(self, keys: list[QueueKey]) -> None:
+    async def _dropped(self, placed: PlacedShovels, keys: list[QueueKey]) -> None:
         assert self._drop is not None, "it was started"
         for key in keys:
+            state = self._states.get(key)
+            is_done = state is not None and state.state == FINISHED
+            if not is_done or placed.values().get(key) != self._sent.get(key):
+                # Somebody has set it anew meanwhile.
+                continue
             try:
                 await self._drop(key)
             except Exception as error:
@@ -173,6 +199,10 @@ class ShovelHost:
                 await asyncio.sleep(_AGAIN_S)
                 return
             logger.info("shovel %s in vhost %s is done", key.name, key.vhost)
+            if self._process is not None and key in self._sent:
+                # At once: if the same one is made again, the process has to begin anew.
+                rest = {each: value for each, value in self._sent.items() if each != key}
+                self._order(rest)
 
     def _on_ended(self) -> None:
         """The process has ended by itself."""
@@ -196,6 +226,11 @@ class ShovelHost:
             async with asyncio.timeout(_STOP_S):
                 await process.wait()
         except TimeoutError:
-            process.kill()
+            _kill(process)
             await process.wait()
         self._forget()
+
+
+def _kill(process: asyncio.subprocess.Process) -> None:
+    with contextlib.suppress(ProcessLookupError):
+        process.kill()

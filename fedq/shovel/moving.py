@@ -14,7 +14,7 @@ from typing import Final, NamedTuple
 from fedq.amqp import method_types as m
 from fedq.amqp.client_side import Arrived
 from fedq.amqp.uris import parse_uri
-from fedq.amqp.values import FieldTable, TableValue, Timestamp
+from fedq.amqp.values import Encoded, FieldTable, TableValue, Timestamp, encoded_items
 from fedq.core.errors import NOT_FOUND
 from fedq.core.ids import NodeId, QueueKey
 from fedq.shovel.peer import Peer, ShovelError
@@ -34,10 +34,14 @@ _EXCESS_MAX: Final = 65_536
 #: Of a message that may have been moved before.
 REDELIVERED: Final = "x-fedq-redelivered"
 FORWARDED: Final = "x-shovelled"
+#: Of earlier ones in that header: shovels may go round.
+_HOPS_MAX: Final = 100
 FORWARDED_AT: Final = "x-shovelled-timestamp"
 #: By these headers a broker sends further copies; one that is moved has had its.
 _COPIES: Final = ("CC", "BCC")
 _COPIES_BEFORE: Final = "x-fedq-"
+#: Of the consumer, the only one of its channel.
+_TAG: Final = "fedq-shovel"
 
 
 class Moved:
@@ -62,8 +66,8 @@ class Session:
     """A session between two connections."""
 
     __slots__ = (
-        "_dest", "_extra", "_left", "_moved", "_next", "_pause_until", "_pending", "_settled",
-        "_shovel", "_source", "_whose",
+        "_dest", "_extra", "_is_ended", "_left", "_moved", "_next", "_pause_until", "_pending",
+        "_published", "_settled", "_shovel", "_source", "_whose",
     )  # fmt: skip
 
     def __init__(
@@ -82,6 +86,10 @@ class Session:
         #: Deliveries beyond those that are to be moved: they go back as the session ends.
         self._extra: list[int] = []
         self._pause_until = 0.0
+        #: With `on-publish`: the last delivery that is published and not acknowledged; 0: none.
+        self._published = 0
+        #: Whether no more can arrive of what the source takes for moved: of `no-ack` alone.
+        self._is_ended = shovel.ack_mode != NO_ACK
         self._settled = asyncio.Event()
 
     async def run(self) -> None:
@@ -118,7 +126,7 @@ class Session:
             prefetch = min(shovel.prefetch, self._left or shovel.prefetch)
             await source.call(m.BasicQos(0, prefetch), m.BasicQosOk)
         consume = m.BasicConsume(
-            queue, no_ack=shovel.ack_mode == NO_ACK, arguments=shovel.src_consumer_arguments
+            queue, _TAG, no_ack=shovel.ack_mode == NO_ACK, arguments=shovel.src_consumer_arguments
         )
         source.tell(consume)
         return True
@@ -140,15 +148,16 @@ class Session:
 
     async def _settle_all(self) -> None:
         """Returns once all that was to be moved is settled."""
-        while self._left != 0 or self._pending:
+        while self._left != 0 or self._pending or self._published or not self._is_ended:
             self._settled.clear()
             await self._settled.wait()
 
     async def _take(self) -> None:
         source, dest = self._source, self._dest
         while True:
-            last = 0
             while (arrived := source.taken()) is not None:
+                if isinstance(arrived.method, m.BasicCancelOk):
+                    self._is_ended = True
                 if not isinstance(arrived.method, m.BasicDeliver):
                     continue
                 if self._left == 0 and self._shovel.ack_mode != NO_ACK:
@@ -156,10 +165,10 @@ class Session:
                     continue
                 await self._pause()
                 self._publish(arrived, arrived.method)
-                last = arrived.method.delivery_tag
                 await dest.drain()
-            if last and self._shovel.ack_mode == ON_PUBLISH:
-                source.tell(m.BasicAck(last, multiple=True))
+            if self._published:
+                source.tell(m.BasicAck(self._published, multiple=True))
+                self._published = 0
             self._settled.set()
             await source.read()
 
@@ -183,6 +192,11 @@ class Session:
         self._dest.publish(exchange, key, changed, mandatory=to_queue)
         if self._left:
             self._left -= 1
+            if not self._left and not self._is_ended:
+                # What is under way is nowhere else: it is published before the shovel ends.
+                self._source.tell(m.BasicCancel(_TAG))
+        if shovel.ack_mode == ON_PUBLISH:
+            self._published = delivery.delivery_tag
         if shovel.ack_mode == ON_CONFIRM:
             self._pending[self._next] = (delivery.delivery_tag, arrived.size)
             self._moved.unsettled = len(self._pending)
@@ -206,7 +220,7 @@ class Session:
             headers[REDELIVERED] = True
         if self._shovel.adds_headers:
             before = headers.get(FORWARDED)
-            rows = before if isinstance(before, list) else []
+            rows = encoded_items(before, _HOPS_MAX) if isinstance(before, Encoded) else []
             headers[FORWARDED] = [self._forwarded(), *rows]
         if self._shovel.adds_time:
             headers[FORWARDED_AT] = Timestamp(int(time.time()))
@@ -244,9 +258,10 @@ class Session:
                         case _:
                             raise ShovelError("the destination answered out of turn")
             finally:
+                # Before the others: what is acknowledged together takes in all that came before.
+                source.tell(*[m.BasicNack(tag, requeue=True) for tag in refused])
                 self._acknowledge(confirmed)
             if refused:
-                source.tell(*[m.BasicNack(tag, requeue=True) for tag in refused])
                 if self._left is not None:
                     self._left += len(refused)
                     source.tell(*[m.BasicNack(tag, requeue=True) for tag in self._extra])

@@ -10,12 +10,14 @@ decides where it leads.
 import asyncio
 import socket
 import ssl
+import struct
 from typing import Final, NamedTuple, TypeVar
 
 from fedq import __version__
 from fedq.amqp import method_types as m
 from fedq.amqp.client_side import CHANNEL, GOODBYE, HELLO, Arrived, ClientSide
 from fedq.amqp.methods import encode_method
+from fedq.amqp.spec import FRAME_BYTES_MIN
 from fedq.amqp.uris import AmqpUri, address_of, is_near
 from fedq.core.errors import ConnectionViolation
 
@@ -64,6 +66,7 @@ class Peer:
         self._side = ClientSide("fedq shovel", __version__, wants_notices=True)
         # One byte more, which shows in `size`: memory is bounded whatever a header says.
         self._side.body_bytes_max = BODY_BYTES_MAX
+        self._side.keeps_headers = True
         #: Cleared while the broker takes no publishes.
         self.is_free = asyncio.Event()
         self.is_free.set()
@@ -74,6 +77,8 @@ class Peer:
         await self.expect(m.ConnectionStart)
         self.write(self._side.proof(uri.user, uri.password))
         tune = await self.expect(m.ConnectionTune)
+        if 0 < tune.frame_max < FRAME_BYTES_MIN:
+            raise ShovelError(f"the {self.what} takes no frames of {FRAME_BYTES_MIN} bytes")
         self.write(self._side.opening(tune, uri.vhost))
         await self.expect(m.ConnectionOpenOk)
         await self.expect(m.ChannelOpenOk)
@@ -115,7 +120,8 @@ class Peer:
         while True:
             try:
                 arrived = self._side.next()
-            except ConnectionViolation as error:
+            except (ConnectionViolation, ValueError, LookupError, struct.error) as error:
+                # (A list of properties is read as one that was checked.)
                 raise ShovelError(f"the {self.what} sent what is no AMQP") from error
             if arrived is None:
                 return None
@@ -138,8 +144,14 @@ class Peer:
                     return arrived
 
     def tell(self, *methods: m.Method) -> None:
-        """Sends methods; what the socket does not take waits here."""
-        self.write(b"".join([encode_method(CHANNEL, method) for method in methods]))
+        """Sends methods; what the socket does not take waits here. Raises `ShovelError`."""
+        try:
+            data = b"".join([encode_method(CHANNEL, method) for method in methods])
+        except (ValueError, OverflowError, struct.error) as error:
+            raise ShovelError(
+                "AMQP has no form for its arguments: numbers have 64 bits, names 255 bytes"
+            ) from error
+        self.write(data)
 
     def publish(self, exchange: str, key: str, arrived: Arrived, *, mandatory: bool) -> None:
         """Publishes what has arrived from the other end."""
@@ -147,8 +159,8 @@ class Peer:
             data = self._side.publish(
                 exchange, key, arrived.properties, arrived.body, mandatory=mandatory
             )
-        except ValueError as error:
-            raise ShovelError(f"a message cannot be published again: {error}") from error
+        except (ValueError, struct.error) as error:
+            raise ShovelError("a message's properties cannot be published again") from error
         self.write(data)
 
     def write(self, data: bytes) -> None:
@@ -185,6 +197,8 @@ async def opened(what: str, uri: AmqpUri, local: Local) -> Peer:
             reader, writer = await _connected(what, uri, local)
     except TimeoutError:
         raise ShovelError(f"the {what} was not reached in {_CONNECT_S:.0f} s") from None
+    except UnicodeError as error:
+        raise ShovelError(f"the {what}'s host is no name: {uri.host[:_TOLD]}") from error
     except OSError as error:
         # (The words of the TLS library may quote what a host said.)
         why = "TLS failed" if isinstance(error, ssl.SSLError) else error.strerror or "no address"

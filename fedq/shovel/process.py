@@ -1,9 +1,9 @@
 """The process that moves messages: runs the shovels that it is told to, and tells how they fare.
 
 In: lines of JSON on stdin, each with all shovels that are to run. Out: lines of JSON on stdout,
-each with how all fare, when that has changed, twice a second at most. It ends when stdin does: no
-shovel outlives its node, however that ends. Its memory is bounded by the system: a shovel that gets
-none is told so, and tries again.
+each with how all fare by the orders of that number, when that has changed, twice a second at most.
+It ends when stdin does: no shovel outlives its node, however that ends. Its memory is bounded by
+the system: a shovel that gets none is told so, and tries again.
 """
 
 import asyncio
@@ -30,13 +30,15 @@ _NICENESS: Final = 5
 class Shovels:
     """All shovels of the process. Belongs to one event loop."""
 
-    __slots__ = ("_running", "_said", "_told")
+    __slots__ = ("_order", "_running", "_said", "_told")
 
     def __init__(self) -> None:
         self._running: dict[QueueKey, RunningShovel] = {}
         #: What each was told to be.
         self._said: dict[QueueKey, Any] = {}
         self._told = b""
+        #: Of the last orders that were obeyed.
+        self._order = 0
 
     async def obey(self, orders: dict[str, Any]) -> None:
         """Runs just these shovels: those that are new or others begin, those that are gone end."""
@@ -49,6 +51,7 @@ class Shovels:
             if key not in self._running:
                 self._said[key] = value
                 self._running[key] = RunningShovel(key, shovel_of(value), node, local)
+        self._order = orders["order"]
 
     def news(self) -> bytes:
         """How all fare, as a line; b"": as they did."""
@@ -59,7 +62,7 @@ class Shovels:
             ]
             for key, each in self._running.items()
         ]  # fmt: skip
-        line = orjson.dumps({"states": found}) + b"\n"
+        line = orjson.dumps({"order": self._order, "states": found}) + b"\n"
         if line == self._told:
             return b""
         self._told = line

@@ -75,6 +75,9 @@ class RunningShovel:
                 self.error = "there is no memory left for its messages"
             except OSError as error:
                 self.error = f"the connection was lost: {error.strerror or type(error).__name__}"
+            except Exception as error:
+                # Contained: other shovels run in this process. (Its words might have a password.)
+                self.error = f"a fault of fedq: {type(error).__name__}"
             else:
                 self._enter(FINISHED)
                 return

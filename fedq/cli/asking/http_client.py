@@ -26,7 +26,10 @@ def ask_http(
     parts = urlsplit(url)
     if parts.scheme not in ("http", "https") or not parts.hostname or parts.path not in ("", "/"):
         raise CommandError(
-            f"{url!r} is no address of the HTTP API: http://USER:PASSWORD@127.0.0.1:{_PORT}", USAGE
+            # (Without what is before an @, which may be a password.)
+            f"{url.rpartition('@')[2]!r} is no address of the HTTP API: "
+            f"http://USER:PASSWORD@127.0.0.1:{_PORT}",
+            USAGE,
         )
     place = f"{parts.hostname}:{parts.port or _PORT}"
     login = f"{unquote(parts.username or 'guest')}:{unquote(parts.password or 'guest')}"

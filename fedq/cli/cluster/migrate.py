@@ -17,16 +17,19 @@ from fedq.amqp.uris import local_uri, parse_uri, with_vhost
 from fedq.cli.asking.amqp_options import CaOption
 from fedq.cli.asking.http_client import ask_http
 from fedq.cli.cluster.definitions import HTTP_URL, WAIT_S, UrlOption, WaitOption
-from fedq.cli.cluster.migration_plan import MigrationPlan, plan_of
+from fedq.cli.cluster.migration_plan import (
+    MigrationPlan,
+    moved_by,
+    plan_of,
+    shovel_name,
+    shovel_value,
+)
 from fedq.cli.terminal.failure import FAILED, INTERRUPTED, USAGE, CommandError, reporting
 from fedq.cli.terminal.options import JsonOption
 from fedq.cli.terminal.screen import console, print_json
 from fedq.cli.terminal.stopping import Stop
 from fedq.core.ids import QueueKey
 
-_PREFIX: Final = "migrate."
-#: Of a queue's name in that of its shovel.
-_NAME_LETTERS: Final = 60
 _AT_ONCE: Final = 50
 _LOOK_S: Final = 1.0
 #: A shovel that has failed so often will not do better by itself.
@@ -63,8 +66,8 @@ class _Node:
         found: dict[Move, dict[str, Any]] = {}
         states = {(row["vhost"], row["name"]): row for row in self.ask("GET", "shovels")}
         for row in rows:
-            if row["name"].startswith(_PREFIX):
-                key = QueueKey(row["vhost"], row["value"]["src-queue"])
+            key = moved_by(row["name"], row["vhost"], row["value"])
+            if key is not None:
                 state = states.get((row["vhost"], row["name"]), {})
                 found[row["name"], key] = state
         return found
@@ -159,7 +162,7 @@ def _migrate(
         node.let_in(name)
     told = [*plan.left, *differs]
     if is_kept:
-        _make(node, source, list(enumerate(plan.queues)), is_back, "never")
+        _make(node, source, _moves(list(enumerate(plan.queues))), is_back, "never")
         sentence = f"{len(plan.queues)} shovels move on: `fedq shovel list`, `fedq migrate --end`"
         _tell(json, told, {"shovels": len(plan.queues)}, sentence)
         return
@@ -208,23 +211,18 @@ def _tell(
         console().print(line, soft_wrap=True)
 
 
-def _make(
-    node: _Node, source: str, numbered: Sequence[tuple[int, QueueKey]], is_back: bool, after: str
-) -> list[Move]:
-    """Shovels for some queues."""
-    made: list[Move] = []
-    for number, key in numbered:
+def _moves(numbered: Sequence[tuple[int, QueueKey]]) -> list[Move]:
+    return [(shovel_name(number, key), key) for number, key in numbered]
+
+
+def _make(node: _Node, source: str, moves: Sequence[Move], is_back: bool, after: str) -> None:
+    """Makes the shovels of some queues."""
+    for name, key in moves:
         there, here = with_vhost(source, key.vhost), local_uri(node.user, node.password, key.vhost)
-        value = {
-            "src-uri": here if is_back else there, "src-queue": key.name,
-            "dest-uri": there if is_back else here, "dest-queue": key.name,
-            "src-delete-after": after, "reconnect-delay": 2,
-        }  # fmt: skip
-        name = f"{_PREFIX}{number}.{key.name[:_NAME_LETTERS]}"
+        ends = (here, there) if is_back else (there, here)
+        value = shovel_value(key, *ends, after)
         path = f"parameters/shovel/{quote(key.vhost, safe='')}/{quote(name, safe='')}"
         node.ask("PUT", path, {"value": value})
-        made.append((name, key))
-    return made
 
 
 def _move_all(
@@ -235,8 +233,9 @@ def _move_all(
     with Stop() as stop:
         for start in range(0, len(numbered), _AT_ONCE):
             part = numbered[start : start + _AT_ONCE]
-            moves = _make(node, source, part, is_back, "queue-length")
+            moves = _moves(part)
             try:
+                _make(node, source, moves, is_back, "queue-length")
                 failed += _watch(node, moves, stop)
             finally:
                 node.end([move for move in node.shovels() if move in moves])

@@ -122,6 +122,9 @@ def _refuse_ends(said: Definition) -> str | None:
             return f"Cannot specify '{end}-exchange' and '{end}-queue'"
     if said.get("src-queue") == "" or said.get("src-exchange") == "":
         return "'src-queue' or 'src-exchange' should be a name, actually was empty"
+    if said.get("dest-queue") == "":
+        # (Each time it begins it would declare another one.)
+        return "'dest-queue' should be a name, actually was empty"
     for key in _TEXTS:
         if key in said and not isinstance(said[key], str):
             return f"{key} should be binary, actually was {erlang_text(said[key])}"

@@ -88,3 +88,16 @@ def test_nothing_that_is_said_raises(before: str, after: str) -> None:
 )  # fmt: skip
 def test_what_is_near(host: str, near: bool) -> None:
     assert is_near(host) is near
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "amqp://u:p@[1.2.3.4]", "amqp://u[::1]:p@h", "amqp://u:p@[v1.x]", "amqp://u:p@x[::1]",
+        "amqp://u:p@[::1]x", "amqp://u:p@[::1::2]", "amqp://u:p@h/[::1]", "amqp://u:p@[::1]/]",
+    ],
+)  # fmt: skip
+def test_brackets_are_refused_in_the_same_words_by_every_release_of_python(text: str) -> None:
+    said = parse_uri(text)
+    assert isinstance(said, str)
+    assert said.startswith("the host of a URI is no name and no address (elsewhere write %5B")

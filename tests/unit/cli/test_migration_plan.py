@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from fedq.cli.cluster.migration_plan import plan_of
+from fedq.cli.cluster.migration_plan import moved_by, plan_of, shovel_name, shovel_value
+from fedq.core.ids import QueueKey
 from tests.contract.http.definitions import ALL
 from tests.unit.cli.command import fedq
 
@@ -76,3 +77,49 @@ def test_what_is_wrong_with_the_command_is_said(arguments: tuple[str, ...], word
     assert done.exit_code == 2
     assert words in done.err
     assert "s3cret" not in done.err
+
+
+def test_shovels_that_somebody_else_made_are_not_taken_for_its_own() -> None:
+    for key in (QueueKey("/", "a.b"), QueueKey("shop", "n" * 200)):
+        name, value = shovel_name(7, key), shovel_value(key, "amqp://h", "amqp://u:p@/", "never")
+        assert moved_by(name, key.vhost, value) == key
+        assert moved_by("migrate.orders", key.vhost, value) is None
+        assert moved_by(f"my{name}", key.vhost, value) is None
+        assert moved_by(name, key.vhost, value | {"ack-mode": "no-ack"}) is None
+        assert moved_by(name, key.vhost, value | {"dest-queue": "other"}) is None
+    exchange = {"src-uri": "amqp://h", "src-exchange": "e", "dest-uri": "amqp://h"}
+    assert moved_by("migrate.1.e", "/", exchange) is None
+    assert moved_by("migrate.1.e", "/", "***") is None
+
+
+def test_an_address_that_is_none_is_said_without_its_password() -> None:
+    refused = fedq("migrate", "--end", "--url", "http//me:s3cret@127.0.0.1:15672")
+    assert refused.exit_code == 2
+    assert "127.0.0.1:15672" in refused.err
+    assert "s3cret" not in refused.err
+
+
+def test_queues_that_expire_unused_are_left_where_they_are() -> None:
+    expires = {"definition": {"expires": 60_000, "max-length": 3}}
+    value = {"pattern": "oper", "apply-to": "queues", **expires}
+    said = {
+        "vhosts": [{"name": "/"}, {"name": "shop"}],
+        "queues": [
+            {"vhost": "/", "name": "own", "arguments": {"x-expires": 1_000}},
+            {"vhost": "/", "name": "tmp.1"}, {"vhost": "shop", "name": "tmp.1"},
+            {"vhost": "/", "name": "by.operators"}, {"vhost": "/", "name": "kept"},
+        ],
+        "policies": [
+            {"vhost": "/", "name": "p", "pattern": "^tmp", **expires},
+            {"vhost": "/", "name": "q", "pattern": "", "definition": {"max-length": 3}},
+        ],
+        "parameters": [
+            {"vhost": "/", "component": "operator_policy", "name": "o", "value": value}
+        ],
+    }  # fmt: skip
+    plan = plan_of(said, None)
+    assert plan.queues == (("/", "kept"), ("shop", "tmp.1"))
+    assert len(plan.left) == 3
+    assert all("deleted with its messages" in each for each in plan.left)
+    said["policies"] = [{"vhost": "/", "name": "p", "pattern": "(?<", **expires}]
+    assert plan_of(said, "/").queues == ()

@@ -8,6 +8,7 @@ import pytest
 
 from fedq.core.ids import QueueKey
 from fedq.core.limits import ARGUMENTS_BYTES_MAX
+from fedq.http.api.definitions import importing
 from fedq.node.views.shovel_view import ShovelState
 from fedq.wiring.cluster_map.operations_access import AddVhost
 from fedq.wiring.cluster_map.operations_parameters import ParameterKey
@@ -164,3 +165,18 @@ def test_definitions_carry_parameters_both_ways(asked: Tool) -> None:
     said["parameters"][0]["value"]["src-uri"] = "amqp://me:***@example.com"
     status, refused = asked.ask("definitions", method="POST", body=file)
     assert (status, "say the password itself" in refused["reason"]) == (400, True)
+
+
+def test_shovels_of_a_file_begin_when_all_else_is_there(
+    asked: Tool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before: list[int] = []
+
+    async def put_user(*_: Any) -> None:
+        before.append(len(asked.map.map.parameters))
+
+    monkeypatch.setattr(importing, "_put_user", put_user)
+    row = {"vhost": "/", "component": "shovel", "name": "one", "value": VALUE}
+    file = {"parameters": [row], "users": [{"name": "you", "password": "s3cret-word", "tags": ""}]}
+    assert asked.ask("definitions", method="POST", body=file)[0] < 300
+    assert (before, len(asked.map.map.parameters)) == ([0], 1)

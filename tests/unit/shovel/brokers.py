@@ -24,14 +24,21 @@ class FakeBroker:
     def __init__(self, messages: int = 0) -> None:
         self.port = 0
         self.messages = messages
+        #: How many more it delivers, before it hears that its consumer goes.
+        self.late = 0
         #: Methods of clients, and what they published: (exchange, key, properties, body).
         self.told: list[m.Method] = []
         self.published: list[tuple[str, str, dict[str, Any], bytes]] = []
+        #: The properties of these as they came.
+        self.raw: list[bytes] = []
         #: What is said to each publish: "ack", "nack", "return", nothing for any other word.
         self.says: list[str] = []
         self.redelivers = False
         self.refuses = ""
         self.garbage = b""
+        self.frame_max = 131_072
+        #: Properties as bytes, instead of others.
+        self.sends = b""
         self.writer: asyncio.StreamWriter | None = None
         #: What was published over earlier connections.
         self._before = 0
@@ -82,6 +89,7 @@ class FakeBroker:
                         self._answer(method, writer)
                 elif kind == FRAME_HEADER:
                     properties = decode_properties(payload[12:])
+                    self.raw.append(payload[12:])
                 elif kind == FRAME_BODY and publish is not None:
                     self._take(publish, properties, payload)
             data = data[at:]
@@ -93,7 +101,7 @@ class FakeBroker:
                 if self.refuses:
                     writer.write(encode_method(0, m.ConnectionClose(403, self.refuses)))
                 else:
-                    writer.write(encode_method(0, m.ConnectionTune(10, 131_072, 0)))
+                    writer.write(encode_method(0, m.ConnectionTune(10, self.frame_max, 0)))
             case m.ConnectionOpen():
                 writer.write(encode_method(0, m.ConnectionOpenOk()))
             case m.ChannelOpen():
@@ -106,6 +114,10 @@ class FakeBroker:
                 self.say(m.QueueBindOk())
             case m.BasicQos():
                 self.say(m.BasicQosOk())
+            case m.BasicCancel(tag):
+                for number in range(self.messages + 1, self.messages + self.late + 1):
+                    self.deliver(number, {})
+                self.say(m.BasicCancelOk(tag))
             case m.ConfirmSelect():
                 self.say(m.ConfirmSelectOk())
             case m.BasicConsume():
@@ -120,7 +132,9 @@ class FakeBroker:
         method = m.BasicDeliver("tag", number, self.redelivers, "source", "key")
         self.writer.write(
             encode_method(1, method)
-            + content_frames(1, encode_properties(properties), b"%d" % number, 131_072)
+            + content_frames(
+                1, self.sends or encode_properties(properties), b"%d" % number, 131_072
+            )
         )
 
     def _take(self, publish: m.BasicPublish, properties: dict[str, Any], body: bytes) -> None:

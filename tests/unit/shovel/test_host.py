@@ -30,6 +30,8 @@ class Placed:
         self.said: dict[QueueKey, str] = {}
         self.member = NodeId("n")
         self.looks = 0
+        #: What happens next instead of a deletion.
+        self.instead: Callable[[], None] | None = None
 
     def put(self, source: FakeBroker, dest: FakeBroker, **more: Any) -> None:
         value = {
@@ -70,7 +72,11 @@ def played(
 
         async def drop(key: QueueKey) -> None:
             dropped.append(key)
-            placed.said.pop(key)
+            instead, placed.instead = placed.instead, None
+            if instead is None:
+                placed.said.pop(key)
+            else:
+                instead()
 
         async with listening(source, dest):
             host.start(placed, Local("", 0, False), drop)
@@ -133,4 +139,57 @@ def test_a_process_that_is_killed_is_started_again(monkeypatch: pytest.MonkeyPat
         await until(lambda: process_of(host) not in (None, first))
         await until(lambda: len(dest.published) == 6)
 
+    assert played(monkeypatch, script) == []
+
+
+def test_one_that_is_set_anew_as_it_is_done_is_not_deleted(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def script(
+        host: ShovelHost, placed: Placed, source: FakeBroker, dest: FakeBroker
+    ) -> None:
+        def set_anew() -> None:
+            placed.put(source, dest)
+            raise TimeoutError("no quorum")
+
+        placed.instead = set_anew
+        placed.put(source, dest, **{"src-delete-after": "queue-length"})
+        await until(lambda: len(dest.published) == 6)
+        looks = placed.looks
+        await until(lambda: placed.looks > looks + 20)
+        assert placed.said
+
+    assert played(monkeypatch, script) == [KEY]
+
+
+def test_the_same_one_made_again_moves_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def script(
+        host: ShovelHost, placed: Placed, source: FakeBroker, dest: FakeBroker
+    ) -> None:
+        # As fast as that: it went and is there again between two looks.
+        placed.instead = lambda: None
+        placed.put(source, dest, **{"src-delete-after": "queue-length"})
+        await until(lambda: not placed.said)
+        assert len(dest.published) == 6
+
+    assert played(monkeypatch, script) == [KEY, KEY]
+
+
+def test_a_process_that_takes_no_orders_is_killed(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def script(
+        host: ShovelHost, placed: Placed, source: FakeBroker, dest: FakeBroker
+    ) -> None:
+        placed.put(source, dest)
+        await until(lambda: len(dest.published) == 3)
+        first, changes = process_of(host), 0
+        os.kill(first.pid, signal.SIGSTOP)
+
+        def changed() -> bool:
+            nonlocal changes
+            changes += 1
+            placed.put(source, dest, **{"src-queue-args": {"x": "y" * 3_000 + str(changes)}})
+            return first.returncode is not None
+
+        await until(changed)
+        await until(lambda: process_of(host) not in (None, first))
+
+    monkeypatch.setattr(host_module, "LINE_BYTES_MAX", 10_000)
     assert played(monkeypatch, script) == []

@@ -54,6 +54,24 @@ def test_exactly_what_was_confirmed_is_acknowledged() -> None:
     asyncio.run(script())
 
 
+def test_what_is_refused_between_others_is_not_acknowledged_with_them() -> None:
+    async def script() -> None:
+        source, dest = FakeBroker(3), FakeBroker()
+        dest.says = ["silence"] * 3
+        async with listening(source, dest):
+            shovel = running(source, dest)
+            await until(lambda: len(dest.published) == 3)
+            # In one piece: the shovel hears them at once.
+            dest.say(m.BasicAck(1), m.BasicNack(2), m.BasicAck(3))
+            await until(lambda: 3 in source.acknowledged(3))
+            told = [each for each in source.told if isinstance(each, m.BasicAck | m.BasicNack)]
+            assert told[0] == m.BasicNack(2, False, True)
+            assert shovel.moved.messages == 2
+            await shovel.stop()
+
+    asyncio.run(script())
+
+
 def test_what_the_destination_has_no_queue_for_is_not_acknowledged() -> None:
     async def script() -> None:
         source, dest = FakeBroker(3), FakeBroker()
@@ -84,6 +102,28 @@ def test_messages_are_what_they_were_but_for_what_would_be_done_again() -> None:
             (hop,) = headers["x-shovelled"]
             assert (hop["shovelled-by"], hop["shovel-name"]) == ("n", "s")
             assert "s3cret" not in str(headers)
+            await shovel.stop()
+
+    asyncio.run(script())
+
+
+def test_headers_keep_their_types_and_what_is_no_text() -> None:
+    async def script() -> None:
+        source, dest = FakeBroker(1), FakeBroker()
+        table = b"\1ab\xff\1cS\0\0\0\3\xff\xfea\1df\x3f\xc0\0\0\1eA\0\0\0\2B\x07"
+        source.sends = b"\xb0\0\2\xff\xfe" + len(table).to_bytes(4, "big") + table + b"\2"
+        async with listening(source, dest):
+            shovel = running(source, dest)
+            await until(lambda: dest.published)
+            assert dest.raw == [source.sends]
+            await shovel.stop()
+            # What earlier shovels said stays, too.
+            hops = b"\x0bx-shovelledA\0\0\0\6S\0\0\0\1x"
+            source.sends = b"\x20\0" + len(hops).to_bytes(4, "big") + hops
+            shovel = running(source, dest, dest_add_forward_headers=True)
+            await until(lambda: len(dest.published) == 2)
+            first, second = dest.published[1][2]["headers"]["x-shovelled"]
+            assert (first["shovel-name"], second) == ("s", "x")
             await shovel.stop()
 
     asyncio.run(script())
@@ -121,6 +161,19 @@ def test_a_shovel_that_has_moved_all_it_was_to_move_is_done(after: Any, mode: st
             count = 5 if after == "queue-length" else 3
             assert (len(dest.published), shovel.moved.messages) == (count, count)
             assert source.acknowledged(5) == set(range(1, count + 1))
+            await shovel.stop()
+
+    asyncio.run(script())
+
+
+def test_what_is_under_way_without_acknowledgements_is_moved_before_the_end() -> None:
+    async def script() -> None:
+        source, dest = FakeBroker(2), FakeBroker()
+        source.late = 3
+        async with listening(source, dest):
+            shovel = running(source, dest, src_delete_after="queue-length", ack_mode="no-ack")
+            await until(lambda: shovel.state == FINISHED)
+            assert [each[3] for each in dest.published] == [b"1", b"2", b"3", b"4", b"5"]
             await shovel.stop()
 
     asyncio.run(script())
@@ -180,6 +233,33 @@ def test_errors_are_told_without_passwords_and_without_what_strangers_say() -> N
                 "the destination sent what is no AMQP",
                 "the destination ended the connection",
             )
+            await shovel.stop()
+
+    asyncio.run(script())
+
+
+@pytest.mark.parametrize(
+    ("said", "error"),
+    [
+        ({"dest_uri": "amqp://a..b"}, "the destination's host is no name: a..b"),
+        ({"dest_uri": f"amqp://{'a' * 70}"}, f"the destination's host is no name: {'a' * 70}"),
+        (
+            {"src_consumer_args": {"x-most": 2**64 - 1}},
+            "AMQP has no form for its arguments: numbers have 64 bits, names 255 bytes",
+        ),
+        ({"frame_max": 8}, "the destination takes no frames of 4096 bytes"),
+        ({"sends": b"\x10\x00"}, "the source sent what is no AMQP"),
+    ],
+)
+def test_what_cannot_be_is_told_and_tried_again(said: dict[str, Any], error: str) -> None:
+    async def script() -> None:
+        source, dest = FakeBroker(1), FakeBroker()
+        dest.frame_max = said.pop("frame_max", dest.frame_max)
+        source.sends = said.pop("sends", b"")
+        async with listening(source, dest):
+            shovel = running(source, dest, reconnect_delay=60, **said)
+            await until(lambda: shovel.state == WAITING)
+            assert shovel.error == error
             await shovel.stop()
 
     asyncio.run(script())

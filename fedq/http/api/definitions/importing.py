@@ -121,8 +121,6 @@ async def _carry_out(call: Call, plan: Plan) -> None:
     # Before queues are declared, so that these begin with them.
     for policy in plan.policies:
         await call.change(partial(access.change, policy, CHANGE_S))
-    for parameter in plan.parameters:
-        await call.change(partial(access.change, parameter, CHANGE_S))
     # As whoever asks is now: the file may give that user another password.
     for vhost, requests in plan.topology().items():
         await _declare(call, vhost, requests)
@@ -136,6 +134,9 @@ async def _carry_out(call: Call, plan: Plan) -> None:
         await _limit(call, pb.Limits(vhost=vhost), limits)
     for user in plan.users:
         await _limit(call, pb.Limits(user=user.name), user.limits)
+    # Shovels begin at once: with the users, and between the queues, that the file has for them.
+    for parameter in plan.parameters:
+        await call.change(partial(access.change, parameter, CHANGE_S))
 
 
 def _put_of(user: UserWanted) -> PutUser:

@@ -121,6 +121,7 @@ def test_what_is_no_json_or_too_much_is_no_operation(value: str) -> None:
         ({"dest-exchange": "e"}, "Cannot specify 'dest-exchange' and 'dest-queue'"),
         ({"src-queue": ""}, "should be a name"), ({"src-queue": 1}, "src-queue should be binary"),
         ({"dest-queue": "n" * 256}, "longer than 255 bytes"),
+        ({"dest-queue": ""}, "'dest-queue' should be a name"),
         ({"ack-mode": "x"}, "ack-mode should be one of"), ({"ack-mode": []}, "ack-mode should"),
         ({"src-prefetch-count": 0}, "src-prefetch-count"), ({"prefetch-count": True}, "src-pref"),
         ({"reconnect-delay": "x"}, "reconnect-delay should be number"),
