@@ -218,7 +218,12 @@ class Trains:
         entry.result = Ok()
         if len(train.entries) == 1:
             # Else the results of the others are waited for, too.
-            self.answers.when_everywhere(partial(self._look, train))
+            self.answers.when_everywhere(partial(self._look_at_known, train))
+
+    def _look_at_known(self, train: _Train) -> None:
+        """Goes on with a train that changes nothing; any other waits for a later map."""
+        if not train.command.encoded:
+            self._look(train)
 
     def _on_result(self, train: _Train, entry: _Entry, result: Result) -> None:
         entry.result = result

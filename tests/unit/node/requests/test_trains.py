@@ -13,7 +13,7 @@ from fedq.amqp.methods import (
     QueuePurge,
     encode_method,
 )
-from fedq.core.ids import QueueKey
+from fedq.core.ids import NodeId, QueueKey
 from fedq.core.versions import IN_ORDER
 from fedq.node.requests.trains import REQUESTS_MAX
 from tests.unit.node.harness import Client, Cluster
@@ -34,6 +34,11 @@ def asked(client: Client, *methods: Method) -> list[Method]:
 
 def declares(*names: str) -> list[Method]:
     return [QueueDeclare(name, durable=True) for name in names]
+
+
+def turn_of(cluster: Cluster, name: str) -> None:
+    """One turn of this node alone."""
+    cluster._turn(cluster.hosts[NodeId(name)])
 
 
 def queues(cluster: Cluster) -> list[str]:
@@ -149,6 +154,30 @@ def test_a_queue_that_ends_before_its_answer_is_declared_anew() -> None:
     heard = asked(client, *declares("b", "a", "c"))
     assert heard == [QueueDeclareOk(name) for name in "bac"]
     assert sorted(queues(cluster)) == ["a", "b", "c"]
+
+
+def test_a_queue_behind_a_known_one_is_answered_when_all_nodes_know_it() -> None:
+    cluster = Cluster(2)
+    client, other = cluster.client(), cluster.client()
+    asked(client, *declares("known"))
+    here, before = cluster.hosts[NodeId("n1")], len(client.said)
+    write(other, *declares("other"))
+    while here.applied == len(cluster.log):
+        turn_of(cluster, "n1")
+    turn_of(cluster, "n1")
+    # The other node has not even applied what was there when the train began.
+    write(client, *declares("known", "new"))
+    turn_of(cluster, "n1")
+    turn_of(cluster, "n1")
+    assert QueueKey("/", "new") in cluster.node("n1").state.map.queues
+    *cluster.log, last = cluster.log
+    turn_of(cluster, "n2")
+    turn_of(cluster, "n1")
+    assert QueueKey("/", "new") not in cluster.node("n2").state.map.queues
+    assert client.heard()[before:] == []
+    cluster.log.append(last)
+    cluster.settle()
+    assert client.heard()[before:] == [QueueDeclareOk("known"), QueueDeclareOk("new")]
 
 
 def test_deletions_of_what_another_node_leads_are_answered_with_its_counts() -> None:
