@@ -191,8 +191,11 @@ class Trains:
 
     def _begin(self, channel: Channel, entry: _Entry, operation: bytes | None) -> None:
         command = self.proposals.begin_in_order()
-        if not isinstance(command, Refused) and operation is not None:
-            command = command if command.takes(operation) else Refused(RESOURCE_ERROR, TOO_LARGE)
+        if operation is None:
+            # What changes nothing needs no room among the commands; nothing joins it then.
+            command = InOrder(is_open=False) if isinstance(command, Refused) else command
+        elif not isinstance(command, Refused) and not command.takes(operation):
+            command = Refused(RESOURCE_ERROR, TOO_LARGE)
         if isinstance(command, Refused):
             self.ends.refuse(channel, command, entry.request)
             return

@@ -14,8 +14,11 @@ from fedq.amqp.methods import (
     encode_method,
 )
 from fedq.core.ids import NodeId, QueueKey
+from fedq.core.limits import COMMANDS_IN_FLIGHT_MAX
 from fedq.core.versions import IN_ORDER
+from fedq.node.cluster.proposals import Result
 from fedq.node.requests.trains import REQUESTS_MAX
+from fedq.wiring.cluster_map.operations import DeleteQueue
 from tests.unit.node.harness import Client, Cluster
 
 
@@ -209,6 +212,22 @@ def test_without_a_majority_all_are_refused_by_the_first() -> None:
     cluster.wait_for(lambda: client.has(ChannelClose))
     assert client.take(ChannelClose).reply_code == 506
     assert not client.has(QueueDeclareOk)
+
+
+def test_a_known_queue_is_declared_though_no_command_may_be_begun() -> None:
+    cluster = Cluster(2)
+    client = cluster.client()
+    asked(client, *declares("known"))
+    cluster.proposals_lost = True
+    proposals, heard = cluster.node("n1").cluster.proposals, list[Result]()
+    for _ in range(COMMANDS_IN_FLIGHT_MAX):
+        proposals.ask(DeleteQueue("/", "gone"), heard.append)
+        proposals.flush()
+    known, refused = asked(client, *declares("known", "new"))
+    assert known == QueueDeclareOk("known")
+    assert isinstance(refused, ChannelClose)
+    assert refused.reply_code == 506
+    assert heard == []
 
 
 def test_two_channels_that_declare_the_same_both_hear_that_it_is_there() -> None:
