@@ -32,6 +32,7 @@ from tests.sim.subscribers import Churn, Subscriber
 from tests.sim.swarm import plan_of
 from tests.sim.topology import Topology
 from tests.sim.tracing import Operator
+from tests.sim.train_clients import TrainClient
 from tests.sim.world import MS, SECOND, Trace, World, between
 
 #: From so long a wait for better copies on, all are back that stopped together (ADR 0046: who did
@@ -114,6 +115,9 @@ class Run:
             slow_disks = plan.disk.slow > 0 or not plan.faults.only_kills
             self.party = Party(*common, plan.policies, self.numbers, strict, calm, slow_disks)
             self.party.book.registry.small_turns = plan.work_per_turn < limits.WORK_PER_TURN
+        self.trains: TrainClient | None = None
+        if plan.trains:
+            self.trains = TrainClient(*common, self.topology, plan.trains)
         self.operator = Operator(*common) if traced else None
         every_us = plan.moves_every_us
         self.mover = Mover(*common, every_us, plan.shapes) if every_us else None
@@ -178,6 +182,7 @@ class Run:
             *(self.named.actors if self.named is not None else ()),
             *((self.operator,) if self.operator is not None else ()),
             *((self.mover,) if self.mover is not None else ()),
+            *((self.trains,) if self.trains is not None else ()),
             *((self.joiner,) if self.joiner is not None else ()),
         ]  # fmt: skip
 
@@ -188,6 +193,7 @@ class Run:
             *(self.named.senders if self.named else ()),
             *((self.operator,) if self.operator is not None else ()),
             *((self.mover,) if self.mover is not None else ()),
+            *((self.trains,) if self.trains is not None else ()),
             *((self.joiner,) if self.joiner is not None else ()),
         ]  # fmt: skip
 
