@@ -115,17 +115,13 @@ class Run:
             slow_disks = plan.disk.slow > 0 or not plan.faults.only_kills
             self.party = Party(*common, plan.policies, self.numbers, strict, calm, slow_disks)
             self.party.book.registry.small_turns = plan.work_per_turn < limits.WORK_PER_TURN
-        self.trains: TrainClient | None = None
-        if plan.trains:
-            self.trains = TrainClient(*common, self.topology, plan.trains)
+        self.trains = TrainClient(*common, self.topology, plan.trains) if plan.trains else None
         self.operator = Operator(*common) if traced else None
         every_us = plan.moves_every_us
         self.mover = Mover(*common, every_us, plan.shapes) if every_us else None
         self.ledger.moves = every_us > 0
         self.joiner = Joiner(self.cluster, self.faults, self.is_whole) if plan.joins else None
-        self.stream: StreamParty | None = None
-        if plan.stream is not None:
-            self.stream = StreamParty(*common, plan.stream, self.numbers)
+        self.stream = StreamParty(*common, plan.stream, self.numbers) if plan.stream else None
         self.named: NamedParty | None = None
         if plan.named is not None:
             self.named = NamedParty(*common, plan.named, self.numbers)
