@@ -16,9 +16,8 @@ from fedq.amqp.methods import (
 from fedq.core.ids import NodeId, QueueKey
 from fedq.core.limits import COMMANDS_IN_FLIGHT_MAX
 from fedq.core.versions import IN_ORDER
-from fedq.node.cluster.proposals import Result
+from fedq.node.cluster.proposals import InOrder, Result
 from fedq.node.requests.trains import REQUESTS_MAX
-from fedq.wiring.cluster_map.operations import DeleteQueue
 from tests.unit.node.harness import Client, Cluster
 
 
@@ -221,7 +220,9 @@ def test_a_known_queue_is_declared_though_no_command_may_be_begun() -> None:
     cluster.proposals_lost = True
     proposals, heard = cluster.node("n1").cluster.proposals, list[Result]()
     for _ in range(COMMANDS_IN_FLIGHT_MAX):
-        proposals.ask(DeleteQueue("/", "gone"), heard.append)
+        command = proposals.begin_in_order()
+        assert isinstance(command, InOrder)
+        command.add(b"{}", heard.append)
         proposals.flush()
     known, refused = asked(client, *declares("known", "new"))
     assert known == QueueDeclareOk("known")
