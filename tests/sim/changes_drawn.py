@@ -1,5 +1,7 @@
 """What changes a run's cluster: an operator who drains and moves, nodes that join or are replaced.
 
+And, beside these, a client that declares and deletes many queues at once.
+
 Input: the plan of a seed. Output: the same with changes, drawn with dice of their own, so that what
 else the seed is made of stays.
 """
@@ -60,7 +62,7 @@ def draw_changes(plan: Plan, lite: bool) -> Plan:
         changed = with_joins(changed, lite)
         if changed.replaced and not chance(dice, _REPLACED_SHARE):
             changed = replace(changed, replaced=0, safety_us=plan.safety_us)
-    return changed
+    return replace(changed, trains=derive(plan.seed, "trains").choice((0, 4, 12)))
 
 
 def _draw_hosts(plan: Plan) -> Plan:

@@ -111,6 +111,8 @@ class Plan:
     moves_every_us: int = 0
     #: The operator changes the numbers of fragments of queues, too.
     shapes: bool = False
+    #: A client declares and deletes queues in so many trains.
+    trains: int = 0
     #: So many nodes join the running cluster, and so many are replaced by others.
     joins: int = 0
     replaced: int = 0
@@ -140,6 +142,7 @@ class Plan:
                 *((str(self.named),) if self.named is not None else ()),
                 *((f"a move every {self.moves_every_us // MS} ms",) if self.moves_every_us else ()),
                 *(("numbers of fragments change",) if self.shapes else ()),
+                *((f"{self.trains} trains of declarations",) if self.trains else ()),
                 *((f"{self.joins} join, {self.replaced} are replaced",) if self.joins else ()),
                 *((f"on {self.hosts} hosts",) if self.hosts else ()),
             )

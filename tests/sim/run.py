@@ -32,6 +32,7 @@ from tests.sim.subscribers import Churn, Subscriber
 from tests.sim.swarm import plan_of
 from tests.sim.topology import Topology
 from tests.sim.tracing import Operator
+from tests.sim.train_clients import TrainClient
 from tests.sim.world import MS, SECOND, Trace, World, between
 
 #: From so long a wait for better copies on, all are back that stopped together (ADR 0046: who did
@@ -114,14 +115,13 @@ class Run:
             slow_disks = plan.disk.slow > 0 or not plan.faults.only_kills
             self.party = Party(*common, plan.policies, self.numbers, strict, calm, slow_disks)
             self.party.book.registry.small_turns = plan.work_per_turn < limits.WORK_PER_TURN
+        self.trains = TrainClient(*common, self.topology, plan.trains) if plan.trains else None
         self.operator = Operator(*common) if traced else None
         every_us = plan.moves_every_us
         self.mover = Mover(*common, every_us, plan.shapes) if every_us else None
         self.ledger.moves = every_us > 0
         self.joiner = Joiner(self.cluster, self.faults, self.is_whole) if plan.joins else None
-        self.stream: StreamParty | None = None
-        if plan.stream is not None:
-            self.stream = StreamParty(*common, plan.stream, self.numbers)
+        self.stream = StreamParty(*common, plan.stream, self.numbers) if plan.stream else None
         self.named: NamedParty | None = None
         if plan.named is not None:
             self.named = NamedParty(*common, plan.named, self.numbers)
@@ -178,6 +178,7 @@ class Run:
             *(self.named.actors if self.named is not None else ()),
             *((self.operator,) if self.operator is not None else ()),
             *((self.mover,) if self.mover is not None else ()),
+            *((self.trains,) if self.trains is not None else ()),
             *((self.joiner,) if self.joiner is not None else ()),
         ]  # fmt: skip
 
@@ -188,6 +189,7 @@ class Run:
             *(self.named.senders if self.named else ()),
             *((self.operator,) if self.operator is not None else ()),
             *((self.mover,) if self.mover is not None else ()),
+            *((self.trains,) if self.trains is not None else ()),
             *((self.joiner,) if self.joiner is not None else ()),
         ]  # fmt: skip
 

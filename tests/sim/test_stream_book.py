@@ -2,6 +2,7 @@
 
 import pytest
 
+from fedq.core.ids import POSITION_BITS
 from tests.sim.checkers import Ledger
 from tests.sim.stream_book import Reader, StreamBook
 from tests.sim.streams import NAME, StreamPlan, StreamPublisherPlan
@@ -211,3 +212,13 @@ def test_what_went_by_size_as_a_primary_died_had_to(max_bytes: int, is_missed: b
     book.ledger.fault_begins()
     found = problems(book, read(book, "first", *range(1, 31)))
     assert any("did not see" in each for each in found) == is_missed, found
+
+
+@pytest.mark.parametrize(("first", "went"), [(1 << POSITION_BITS, False), (7, True)])
+def test_a_fragment_to_which_nobody_published_at_first_has_let_nothing_go(
+    first: int, went: bool
+) -> None:
+    book = book_of(10, 9_000)
+    last = read(book, "first", *range(1, 11), shift=1 - first)
+    found = problems(book, last)
+    assert any("that may be kept" in each for each in found) == went, found

@@ -54,12 +54,12 @@ class InOrder:
 
     __slots__ = ("_room", "answers", "encoded", "is_open")
 
-    def __init__(self) -> None:
+    def __init__(self, is_open: bool = True) -> None:
         self._room = OPERATIONS_BYTES_MAX
         self.encoded: list[bytes] = []
         self.answers: list[Answer | None] = []
         #: It has not been sent, so more may be added.
-        self.is_open = True
+        self.is_open = is_open
 
     def takes(self, operation: bytes) -> bool:
         """Whether there is room for another encoded operation."""

@@ -215,8 +215,11 @@ class Trains:
 
     def _begin(self, channel: Channel, entry: _Entry, operation: bytes | None) -> None:
         command = self.proposals.begin_in_order()
-        if not isinstance(command, Refused) and operation is not None:
-            command = command if command.takes(operation) else Refused(RESOURCE_ERROR, TOO_LARGE)
+        if operation is None:
+            # What changes nothing needs no room among the commands; nothing joins it then.
+            command = InOrder(is_open=False) if isinstance(command, Refused) else command
+        elif not isinstance(command, Refused) and not command.takes(operation):
+            command = Refused(RESOURCE_ERROR, TOO_LARGE)
         if isinstance(command, Refused):
             self.ends.refuse(channel, command, entry.request)
             return
@@ -242,7 +245,12 @@ class Trains:
         entry.result = Ok()
         if len(train.entries) == 1:
             # Else the results of the others are waited for, too.
-            self.answers.when_everywhere(partial(self._look, train))
+            self.answers.when_everywhere(partial(self._look_at_known, train))
+
+    def _look_at_known(self, train: _Train) -> None:
+        """Goes on with a train that changes nothing; any other waits for a later map."""
+        if not train.command.encoded:
+            self._look(train)
 
     def _on_result(self, train: _Train, entry: _Entry, result: Result) -> None:
         entry.result = result

@@ -20,7 +20,7 @@ from fedq.wiring.cluster_map.operations_parameters import (
     ParameterOperation,
     PutParameter,
 )
-from fedq.wiring.cluster_map.shovel_definitions import SHOVEL, refuse_shovel
+from fedq.wiring.cluster_map.shovel_definitions import SHOVEL, refuse_form, refuse_shovel
 from fedq.wiring.cluster_map.state import MapState, Ok
 
 #: What RabbitMQ has as parameters, and where it is set here.
@@ -47,12 +47,19 @@ def value_of(text: str) -> Any:
 
 def refuse_parameter(wanted: PutParameter) -> str | None:
     """What is wrong with a parameter by itself, in RabbitMQ's words; None: nothing."""
+    if wanted.component == SHOVEL:
+        return refuse_shovel(value_of(wanted.value))
+    return _refuse_alike(wanted)
+
+
+def _refuse_alike(wanted: PutParameter) -> str | None:
+    """As `refuse_parameter`, as far as every node says the same."""
     if not wanted.vhost and not wanted.component:
         if wanted.name in IDENTITIES:
             return f"{wanted.name} is the cluster's own, and cannot be set"
         return None
     if wanted.component == SHOVEL:
-        return refuse_shovel(value_of(wanted.value))
+        return refuse_form(value_of(wanted.value))
     return _ELSEWHERE.get(wanted.component, f"component {wanted.component} not found")
 
 
@@ -60,7 +67,7 @@ def _put(state: MapState, wanted: PutParameter) -> Ok | Refused:
     is_global = not wanted.vhost and not wanted.component
     if not is_global and wanted.vhost not in state.vhosts:
         return Refused(NOT_FOUND, f"virtual host '{wanted.vhost}' does not exist")
-    wrong = refuse_parameter(wanted)
+    wrong = _refuse_alike(wanted)
     if wrong is not None:
         return Refused(PRECONDITION_FAILED, wrong)
     key = ParameterKey(wanted.vhost, wanted.component, wanted.name)

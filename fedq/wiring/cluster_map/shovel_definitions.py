@@ -35,6 +35,7 @@ _OLD: Final = {
     "add-forward-headers": "dest-add-forward-headers",
     "add-timestamp-header": "dest-add-timestamp-header",
 }
+_URIS: Final = ("src-uri", "dest-uri")
 _TEXTS: Final = (
     "src-queue", "src-exchange", "src-exchange-key", "dest-queue", "dest-exchange",
     "dest-exchange-key",
@@ -44,8 +45,8 @@ _FLAGS: Final = ("dest-add-forward-headers", "dest-add-timestamp-header")
 _PROTOCOLS: Final = ("src-protocol", "dest-protocol")
 _KNOWN: Final = frozenset(
     [
-        "src-uri", "dest-uri", "ack-mode", "src-prefetch-count", "src-delete-after",
-        "reconnect-delay", *_TEXTS, *_TABLES, *_FLAGS, *_PROTOCOLS,
+        "ack-mode", "src-prefetch-count", "src-delete-after", "reconnect-delay", *_URIS, *_TEXTS,
+        *_TABLES, *_FLAGS, *_PROTOCOLS,
     ]
 )  # fmt: skip
 
@@ -79,6 +80,15 @@ class Shovel(NamedTuple):
 
 def refuse_shovel(value: object) -> str | None:
     """What is wrong with a shovel; None: nothing."""
+    return refuse_form(value) or _refuse_uris(value)
+
+
+def refuse_form(value: object) -> str | None:
+    """What is wrong with a shovel but for what its URIs say; None: nothing.
+
+    All nodes have to judge alike what the map gets. URIs are read by Python's own libraries, of
+    which releases differ (brackets in a password, say): whoever proposes a shovel looks at them.
+    """
     if not isinstance(value, dict):
         return f"value should be a JSON object, actually was {erlang_text(value)}"
     said = _renamed(value)
@@ -86,10 +96,11 @@ def refuse_shovel(value: object) -> str | None:
     if unknown:
         # Not their values: a key that is mistyped may be that of a URI.
         return f"Unrecognised terms [{', '.join(unknown)[:200]}] in shovel"
-    for end in ("src-uri", "dest-uri"):
-        wrong = _refuse_uris(end, said)
-        if wrong is not None:
-            return wrong
+    for end in _URIS:
+        if end not in said:
+            return f'Key "{end}" not found in shovel'
+        if not 0 < len(_uris_of(said[end])) <= _URIS_MAX:
+            return f"{end} should be a URI, or a list of 1 to {_URIS_MAX}"
     return _refuse_ends(said) or _refuse_values(said)
 
 
@@ -101,16 +112,13 @@ def _uris_of(value: object) -> list[object]:
     return value if isinstance(value, list) else [value]
 
 
-def _refuse_uris(end: str, said: Definition) -> str | None:
-    if end not in said:
-        return f'Key "{end}" not found in shovel'
-    found = _uris_of(said[end])
-    if not 0 < len(found) <= _URIS_MAX:
-        return f"{end} should be a URI, or a list of 1 to {_URIS_MAX}"
-    for each in found:
-        parsed = parse_uri(each)
-        if isinstance(parsed, str):
-            return f"{end} is not a valid URI: {parsed}"
+def _refuse_uris(said: Any) -> str | None:
+    """What is wrong with the URIs of a value whose form was checked."""
+    for end in _URIS:
+        for each in _uris_of(said[end]):
+            parsed = parse_uri(each)
+            if isinstance(parsed, str):
+                return f"{end} is not a valid URI: {parsed}"
     return None
 
 
@@ -198,10 +206,7 @@ def uris_of(value: object) -> list[AmqpUri]:
 
 def masked(value: Definition) -> dict[str, Any]:
     """A value that was checked, as it may be shown: without its passwords."""
-    return {
-        key: _masked(said) if key in ("src-uri", "dest-uri") else said
-        for key, said in value.items()
-    }
+    return {key: _masked(said) if key in _URIS else said for key, said in value.items()}
 
 
 def _masked(said: object) -> object:

@@ -13,8 +13,10 @@ from fedq.amqp.methods import (
     QueuePurge,
     encode_method,
 )
-from fedq.core.ids import QueueKey
+from fedq.core.ids import NodeId, QueueKey
+from fedq.core.limits import COMMANDS_IN_FLIGHT_MAX
 from fedq.core.versions import IN_ORDER
+from fedq.node.cluster.proposals import InOrder, Result
 from fedq.node.requests.trains import REQUESTS_MAX
 from fedq.wiring.cluster_map.operations_access import SetVhostLimits
 from fedq.wiring.cluster_map.operations_copies import ShapeQueue
@@ -37,6 +39,11 @@ def asked(client: Client, *methods: Method) -> list[Method]:
 
 def declares(*names: str) -> list[Method]:
     return [QueueDeclare(name, durable=True) for name in names]
+
+
+def turn_of(cluster: Cluster, name: str) -> None:
+    """One turn of this node alone."""
+    cluster._turn(cluster.hosts[NodeId(name)])
 
 
 def queues(cluster: Cluster) -> list[str]:
@@ -185,6 +192,30 @@ def test_a_queue_that_ends_before_its_answer_is_declared_anew() -> None:
     assert sorted(queues(cluster)) == ["a", "b", "c"]
 
 
+def test_a_queue_behind_a_known_one_is_answered_when_all_nodes_know_it() -> None:
+    cluster = Cluster(2)
+    client, other = cluster.client(), cluster.client()
+    asked(client, *declares("known"))
+    here, before = cluster.hosts[NodeId("n1")], len(client.said)
+    write(other, *declares("other"))
+    while here.applied == len(cluster.log):
+        turn_of(cluster, "n1")
+    turn_of(cluster, "n1")
+    # The other node has not even applied what was there when the train began.
+    write(client, *declares("known", "new"))
+    turn_of(cluster, "n1")
+    turn_of(cluster, "n1")
+    assert QueueKey("/", "new") in cluster.node("n1").state.map.queues
+    *cluster.log, last = cluster.log
+    turn_of(cluster, "n2")
+    turn_of(cluster, "n1")
+    assert QueueKey("/", "new") not in cluster.node("n2").state.map.queues
+    assert client.heard()[before:] == []
+    cluster.log.append(last)
+    cluster.settle()
+    assert client.heard()[before:] == [QueueDeclareOk("known"), QueueDeclareOk("new")]
+
+
 def test_deletions_of_what_another_node_leads_are_answered_with_its_counts() -> None:
     cluster = Cluster(2)
     owner, client = cluster.client("n1"), cluster.client("n2")
@@ -214,6 +245,24 @@ def test_without_a_majority_all_are_refused_by_the_first() -> None:
     cluster.wait_for(lambda: client.has(ChannelClose))
     assert client.take(ChannelClose).reply_code == 506
     assert not client.has(QueueDeclareOk)
+
+
+def test_a_known_queue_is_declared_though_no_command_may_be_begun() -> None:
+    cluster = Cluster(2)
+    client = cluster.client()
+    asked(client, *declares("known"))
+    cluster.proposals_lost = True
+    proposals, heard = cluster.node("n1").cluster.proposals, list[Result]()
+    for _ in range(COMMANDS_IN_FLIGHT_MAX):
+        command = proposals.begin_in_order()
+        assert isinstance(command, InOrder)
+        command.add(b"{}", heard.append)
+        proposals.flush()
+    known, refused = asked(client, *declares("known", "new"))
+    assert known == QueueDeclareOk("known")
+    assert isinstance(refused, ChannelClose)
+    assert refused.reply_code == 506
+    assert heard == []
 
 
 def test_two_channels_that_declare_the_same_both_hear_that_it_is_there() -> None:

@@ -19,7 +19,13 @@ from fedq.wiring.cluster_map.operations_parameters import (
     ParameterKey,
     PutParameter,
 )
-from fedq.wiring.cluster_map.shovel_definitions import masked, refuse_shovel, shovel_of
+from fedq.wiring.cluster_map.parameters import refuse_parameter
+from fedq.wiring.cluster_map.shovel_definitions import (
+    first_uris,
+    masked,
+    refuse_shovel,
+    shovel_of,
+)
 from fedq.wiring.cluster_map.state import Ok
 
 GOOD: dict[str, Any] = {
@@ -66,6 +72,19 @@ def test_a_parameter_comes_is_confirmed_replaced_and_goes(log: Log) -> None:
     gone = log.do(DropParameter(*key))
     assert isinstance(gone, Refused)
     assert (gone.reply_code, "s3cret" in gone.text) == (NOT_FOUND, False)
+
+
+def test_what_one_release_of_python_may_read_and_another_not_is_no_affair_of_the_map(
+    log: Log,
+) -> None:
+    odd = GOOD | {"src-uri": ["amqp://a:s3c[ret]@example.com", "nonsense s3cret"]}
+    assert log.put("p", odd) == Ok(1)
+    key, text = next(iter(log.map.parameters.items()))
+    refused = refuse_parameter(PutParameter(*key, text))
+    assert refused is not None
+    assert refused.startswith("src-uri is not a valid URI: ")
+    # A node that cannot read it shows nothing of it.
+    assert "s3c" not in refused + str(masked(odd)) + str(first_uris(shovel_of(odd)))
 
 
 def test_they_go_with_their_virtual_host_and_global_ones_stay(log: Log) -> None:
