@@ -1,16 +1,19 @@
 """Who changed what stands in the log, and no secret does."""
 
+import asyncio
 import logging
 from collections.abc import Iterator
 
 import grpc
 import pytest
 
+from fedq.admin.access_answers import AccessAnswers
 from fedq.admin.changes import described, set_caller, telling
 from fedq.shell.pb import admin_pb2 as pb
 from fedq.shell.pb import admin_pb2_grpc
 from fedq.wiring.cluster_map.operations_access import FirstUsers, PutUser, SetPassword
-from tests.unit.admin.served import Served, a_cluster, served
+from fedq.wiring.cluster_map.operations_parameters import PutParameter
+from tests.unit.admin.served import Served, SharedMap, a_cluster, served
 from tests.unit.http.tool import tool
 
 HASH = "9Vt/DDOzm9WbbuV4TsW9UVlHqQbTq4i9ygioqg5W0kTvGDII"
@@ -71,10 +74,34 @@ def test_a_change_over_http_is_told_with_its_user(caplog: pytest.LogCaptureFixtu
 def test_what_is_told_of_a_change_is_bounded_and_has_no_record() -> None:
     for operation in (
         PutUser("u", "record", (), False), SetPassword("u", "record"),
-        FirstUsers((("u", "record"),)),
+        FirstUsers((("u", "record"),)), PutParameter("/", "shovel", "s", '{"u":"amqp://u:record@h"}'),
     ):  # fmt: skip
         assert "record" not in described(operation)
     assert len(described(PutUser("u" * 255, "", ("t" * 255,) * 16, True))) < 500
+
+
+def test_whoever_asks_and_hangs_up_is_told_of(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO, "fedq")
+    set_caller("somebody")
+
+    async def ask_and_leave() -> None:
+        access = AccessAnswers(SharedMap(), lambda operation, on_answer: None)
+        change = asyncio.ensure_future(access.change(SetPassword("ann", "record"), 60))
+        deed = asyncio.ensure_future(a_deed())
+        await asyncio.sleep(0)
+        for task in (change, deed):
+            task.cancel()
+        await asyncio.wait((change, deed))
+
+    async def a_deed() -> None:
+        with telling("a deed"):
+            await asyncio.get_running_loop().create_future()
+
+    asyncio.run(ask_and_leave())
+    left = "whoever asked did not wait for the end"
+    assert sorted(told(caplog)) == [
+        f"somebody: SetPassword(user='ann', password=…): {left}", f"somebody: a deed: {left}"
+    ]  # fmt: skip
 
 
 def test_a_change_that_fails_is_told_and_fails(caplog: pytest.LogCaptureFixture) -> None:
