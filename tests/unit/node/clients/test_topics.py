@@ -182,6 +182,20 @@ def test_only_topic_exchanges_are_limited_and_only_when_they_are_there(cluster: 
     assert "access to topic 'k' in exchange 'later'" in text
 
 
+@pytest.mark.parametrize("bind", [QueueBind, QueueUnbind])
+def test_a_binding_without_queue_and_key_is_asked_for_the_key_that_it_gets(
+    cluster: Cluster, bind: type[QueueBind | QueueUnbind]
+) -> None:
+    limit(cluster, "", "^(a.*)?$")
+    answer = QueueBindOk if bind is QueueBind else QueueUnbindOk
+    ann = channel_of(cluster, "ann")
+    ann.ask(QueueDeclare("a.q"), QueueDeclareOk)
+    ann.ask(bind("", "t", ""), answer)
+    limit(cluster, "", "^$")
+    text = refused(cluster, ann, bind("", "t", ""))
+    assert text.endswith(text_of("a.q").partition(" - ")[2])
+
+
 def test_a_long_topic_is_refused_in_a_text_that_fits(cluster: Cluster) -> None:
     limit(cluster, "^a")
     ann = channel_of(cluster, "ann")
