@@ -1,14 +1,21 @@
 """Permissions of topics and RabbitMQ's hashes over the API: word for word what RabbitMQ says."""
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
 
 from fedq.core.errors import RESOURCE_ERROR, Refused
-from fedq.wiring.cluster_map.operations_topics import TopicKey
+from fedq.wiring.cluster_map.operations import Operation
+from fedq.wiring.cluster_map.operations_access import SetPermissions
+from fedq.wiring.cluster_map.operations_topics import (
+    ClearTopicPermissions,
+    SetTopicPermissions,
+    TopicKey,
+)
 from fedq.wiring.cluster_map.passwords import verify
+from fedq.wiring.cluster_map.records import Grant, GrantKey
 from tests.contract.http.definitions import ALL
 from tests.contract.http.topics import SET, STEPS, recorded, sorted_rows
 from tests.unit.admin.served import a_cluster
@@ -77,6 +84,65 @@ def test_definitions_carry_them(asked: Tool) -> None:
         status, refused = asked.ask("definitions", method="POST", body=said)
         assert (status, words in refused["reason"]) == (400, True), refused
     assert "new" not in asked.map.map.vhosts
+
+
+def test_limits_of_who_imports_come_back_whatever_fails(
+    asked: Tool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked.apply(SetPermissions("admin", "/", "^a", "", ""))
+    for exchange in ("t", "u"):
+        asked.apply(SetTopicPermissions("admin", "/", exchange, "^a", "^a"))
+    before = dict(asked.map.map.topic_permissions)
+    apply, asked_for = asked.map.ask, list[Operation]()
+
+    def failing(operation: Operation, answer: Callable[[Any], None]) -> None:
+        """Says nothing of what it does first, and does not what comes next."""
+        asked_for.append(operation)
+        if operation == SetTopicPermissions("admin", "/", "t", "^a", "^a"):
+            answer(Refused(RESOURCE_ERROR, "no quorum"))
+        elif isinstance(operation, ClearTopicPermissions):
+            apply(operation, lambda _: answer(Refused(RESOURCE_ERROR, "no quorum")))
+        else:
+            apply(operation, answer)
+
+    monkeypatch.setattr(asked.servers.service("n1").answers.access, "_ask", failing)
+    exchange = {"name": "x", "vhost": "/", "type": "topic", "durable": True, "auto_delete": False}
+    file = {"exchanges": [exchange]}
+    assert asked.ask("definitions", method="POST", body=file)[0] >= 400
+    assert any(isinstance(operation, ClearTopicPermissions) for operation in asked_for)
+    left = TopicKey("admin", "/", "t")
+    assert asked.map.map.topic_permissions == {
+        key: grant for key, grant in before.items() if key != left
+    }
+    assert asked.map.map.grants[GrantKey("admin", "/")] == Grant("^a", "", "")
+
+
+def test_shovels_of_a_file_begin_when_all_else_is_there(
+    asked: Tool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    done: list[str] = []
+    access = asked.servers.service("n1").answers.access
+    ask = access._ask
+
+    def noting(operation: Operation, answer: Callable[[Any], None]) -> None:
+        done.append(type(operation).__name__)
+        ask(operation, answer)
+
+    monkeypatch.setattr(access, "_ask", noting)
+    value = {
+        "src-uri": "amqp://example.com", "src-queue": "a",
+        "dest-uri": "amqp://example.com", "dest-queue": "b",
+    }  # fmt: skip
+    file = {
+        "vhosts": [{"name": "new"}],
+        "users": [{"name": "new", "tags": "", "password_hash": HASH}],
+        "permissions": [
+            {"user": "new", "vhost": "new", "configure": "", "write": "", "read": ""}
+        ],
+        "parameters": [{"vhost": "new", "component": "shovel", "name": "s", "value": value}],
+    }  # fmt: skip
+    assert asked.ask("definitions", method="POST", body=file)[0] < 300
+    assert done == ["AddVhost", "PutUser", "SetPermissions", "PutParameter"]
 
 
 def test_users_of_a_rabbitmq_come_in_whole_and_go_back_alike(asked: Tool) -> None:

@@ -10,7 +10,7 @@ whatever is there already as it says stays.
 """
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Mapping, Sequence
 from functools import partial
 from typing import Final
 
@@ -121,8 +121,6 @@ async def _carry_out(call: Call, plan: Plan) -> None:
     # Before queues are declared, so that these begin with them.
     for policy in plan.policies:
         await call.change(partial(access.change, policy, CHANGE_S))
-    for parameter in plan.parameters:
-        await call.change(partial(access.change, parameter, CHANGE_S))
     # As whoever asks is now: the file may give that user another password.
     for vhost, requests in plan.topology().items():
         await _declare(call, vhost, requests)
@@ -136,6 +134,9 @@ async def _carry_out(call: Call, plan: Plan) -> None:
         await _limit(call, pb.Limits(vhost=vhost), limits)
     for user in plan.users:
         await _limit(call, pb.Limits(user=user.name), user.limits)
+    # Shovels begin at once: with the users, and between the queues, that the file has for them.
+    for parameter in plan.parameters:
+        await call.change(partial(access.change, parameter, CHANGE_S))
 
 
 def _put_of(user: UserWanted) -> PutUser:
@@ -175,15 +176,14 @@ async def _declare(call: Call, vhost: str, requests: Sequence[m.Method]) -> None
     """Declares all that is in one virtual host, with permissions for as long as it takes."""
     name = call.user.name
     before = await _permission(call, vhost)
-    everything = Permission(name, vhost, ".*", ".*", ".*")
-    if before != everything:
-        await _grant(call, everything)
     limits = await _own_topics(call, vhost)
-    access = call.served.answers.access
-    if limits:
-        lift = ClearTopicPermissions(name, vhost, "", True)
-        await call.change(partial(access.change, lift, CHANGE_S))
+    access, everything = call.served.answers.access, _everything(name, vhost)
     try:
+        if before != everything:
+            await _grant(call, everything)
+        if limits:
+            lift = ClearTopicPermissions(name, vhost, "", True)
+            await call.change(partial(access.change, lift, CHANGE_S))
         for start in range(0, len(requests), _AT_ONCE):
             part = requests[start : start + _AT_ONCE]
             async with call.brokers.open(name, call.user.password, vhost) as broker:
@@ -192,13 +192,37 @@ async def _declare(call: Call, vhost: str, requests: Sequence[m.Method]) -> None
                 for request in part:
                     await broker.expect(_ANSWERS[type(request)])
     finally:
-        for limit in limits:
-            await call.change(partial(access.change, limit, CHANGE_S))
-        if before is None:
-            clear = pb.ClearPermissionsRequest(user=name, vhost=vhost)
-            await call.change(lambda: access.clear_permissions(clear, CHANGE_S))
-        elif before != everything:
-            await _grant(call, before)
+        # Also what was asked for and not answered: it may have taken effect.
+        await _restore(call, vhost, before, limits)
+
+
+async def _restore(
+    call: Call, vhost: str, before: Permission | None, limits: Sequence[SetTopicPermissions]
+) -> None:
+    """Gives the user who imports the rights from before; raises the first failure, at the end."""
+    access, name = call.served.answers.access, call.user.name
+    everything = _everything(name, vhost)
+    failures: list[HttpRefusal] = []
+
+    async def tried(change: Awaitable[object]) -> None:
+        try:
+            await change
+        except HttpRefusal as failure:
+            failures.append(failure)
+
+    for limit in limits:
+        await tried(call.change(partial(access.change, limit, CHANGE_S)))
+    if before is None:
+        clear = pb.ClearPermissionsRequest(user=name, vhost=vhost)
+        await tried(call.change(lambda: access.clear_permissions(clear, CHANGE_S)))
+    elif before != everything:
+        await tried(_grant(call, before))
+    if failures:
+        raise failures[0]
+
+
+def _everything(user: str, vhost: str) -> Permission:
+    return Permission(user, vhost, ".*", ".*", ".*")
 
 
 async def _own_topics(call: Call, vhost: str) -> list[SetTopicPermissions]:
