@@ -1,5 +1,6 @@
 """Permissions of topics and RabbitMQ's hashes over the API: word for word what RabbitMQ says."""
 
+import asyncio
 import json
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -18,6 +19,7 @@ from fedq.wiring.cluster_map.passwords import verify
 from fedq.wiring.cluster_map.records import Grant, GrantKey
 from tests.contract.http.definitions import ALL
 from tests.contract.http.topics import SET, STEPS, recorded, sorted_rows
+from tests.unit.admin.loop_thread import LoopThread
 from tests.unit.admin.served import a_cluster
 from tests.unit.http.tool import Tool, tool
 
@@ -106,8 +108,8 @@ def test_limits_of_who_imports_come_back_whatever_fails(
             apply(operation, answer)
 
     monkeypatch.setattr(asked.servers.service("n1").answers.access, "_ask", failing)
-    exchange = {"name": "x", "vhost": "/", "type": "topic", "durable": True, "auto_delete": False}
-    file = {"exchanges": [exchange]}
+    row = {"name": "x", "vhost": "/", "type": "topic", "durable": True, "auto_delete": False}
+    file = {"exchanges": [row]}
     assert asked.ask("definitions", method="POST", body=file)[0] >= 400
     assert any(isinstance(operation, ClearTopicPermissions) for operation in asked_for)
     left = TopicKey("admin", "/", "t")
@@ -115,6 +117,43 @@ def test_limits_of_who_imports_come_back_whatever_fails(
         key: grant for key, grant in before.items() if key != left
     }
     assert asked.map.map.grants[GrantKey("admin", "/")] == Grant("^a", "", "")
+
+
+def test_who_hangs_up_lets_no_other_import_begin_in_between(
+    asked: Tool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    access = asked.servers.service("n1").answers.access
+    ask, waiting = access._ask, list[Callable[[], None]]()
+
+    def slow(operation: Operation, answer: Callable[[Any], None]) -> None:
+        waiting.append(lambda: ask(operation, answer))
+
+    monkeypatch.setattr(access, "_ask", slow)
+
+    async def until(number: int) -> None:
+        async with asyncio.timeout(10):
+            while len(waiting) < number:  # noqa: ASYNC110
+                await asyncio.sleep(0.001)
+
+    async def hang_up_and_ask_again() -> int:
+        files = [{"vhosts": [{"name": name}]} for name in ("one", "two")]
+        first, second = [
+            asyncio.ensure_future(asked.asking("definitions", method="POST", body=file))
+            for file in files
+        ]
+        await until(1)
+        first.cancel()
+        await asyncio.wait([first])
+        # Longer than it would take to begin.
+        assert await asyncio.wait_for(asked.asking("whoami"), 10)
+        assert len(waiting) == 1
+        waiting[0]()
+        await until(2)
+        waiting[1]()
+        return (await second).status
+
+    assert LoopThread.run(hang_up_and_ask_again()) == 204
+    assert {"one", "two"} <= set(asked.map.map.vhosts)
 
 
 def test_shovels_of_a_file_begin_when_all_else_is_there(

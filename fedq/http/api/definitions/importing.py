@@ -55,20 +55,32 @@ async def import_vhost(call: Call) -> Answer:
 
 async def _import(call: Call, vhost: str | None) -> Answer:
     data = await call.request.body(HTTP_BODY_BYTES_MAX)
-    async with call.brokers.long_tables, call.brokers.imports:
-        said = table_of(data)
-        plan = await plan_of(said, vhost, await _known(call, queue_keys(said, vhost)))
-        if plan.wrong:
-            raise HttpRefusal(400, "bad_request", _together("nothing was imported", plan.wrong))
-        # Before anything is changed.
-        await _check_version(call, plan)
-        if plan.topology():
-            call.brokers.check()
-        # Whoever hangs up meanwhile leaves nothing half done.
-        await asyncio.shield(asyncio.ensure_future(_carry_out(call, plan)))
+    async with call.brokers.long_tables:
+        imports, carried = call.brokers.imports, None
+        await imports.acquire()
+        try:
+            plan = await _planned(call, table_of(data), vhost)
+            # Whoever hangs up meanwhile leaves nothing half done, and lets nobody in between.
+            carried = asyncio.ensure_future(_carry_out(call, plan))
+            carried.add_done_callback(lambda _: imports.release())
+            await asyncio.shield(carried)
+        finally:
+            if carried is None:
+                imports.release()
     if not plan.differs:
         return DONE
     return json_answer({"imported": True, "differs": plan.differs})
+
+
+async def _planned(call: Call, said: Row, vhost: str | None) -> Plan:
+    """The plan of a file; raises `HttpRefusal` before anything is changed."""
+    plan = await plan_of(said, vhost, await _known(call, queue_keys(said, vhost)))
+    if plan.wrong:
+        raise HttpRefusal(400, "bad_request", _together("nothing was imported", plan.wrong))
+    await _check_version(call, plan)
+    if plan.topology():
+        call.brokers.check()
+    return plan
 
 
 async def _check_version(call: Call, plan: Plan) -> None:
