@@ -40,9 +40,12 @@ def test_a_change_over_grpc_is_told_with_its_caller(
         stub.PutUser(pb.PutUserRequest(name="ben", password_hash=HASH))
         with pytest.raises(grpc.RpcError):
             stub.DeleteVhost(pb.DeleteVhostRequest(name="no\nsuch"))
-    made, other, refused = told(caplog)
+        with pytest.raises(grpc.RpcError):
+            stub.ReleaseReader(pb.ReleaseReaderRequest(queue=pb.QueueName(vhost="/", name="no")))
+    made, other, refused, released = told(caplog)
     caller = "the holder of the admin token at ipv4:127.0.0.1:"
-    assert all(line.startswith(caller) for line in (made, other, refused))
+    assert all(line.startswith(caller) for line in (made, other, refused, released))
+    assert "release reader '' of queue 'no' in vhost '/': refused: no shared queue" in released
     assert made.endswith(": PutUser(user='ann', password=…, tags=('ops',), replace=False)")
     assert "DeleteVhost(vhost='no\\nsuch'): refused: " in refused
     assert "\n" not in refused.partition(": refused")[0]
