@@ -13,7 +13,7 @@ from fedq.shell.pb import admin_pb2 as pb
 from fedq.shell.pb import admin_pb2_grpc
 from fedq.wiring.cluster_map.operations_access import FirstUsers, PutUser, SetPassword
 from fedq.wiring.cluster_map.operations_parameters import PutParameter
-from tests.unit.admin.served import Served, SharedMap, a_cluster, served
+from tests.unit.admin.served import Served, SharedMap, a_cluster, add_queue, served
 from tests.unit.http.tool import tool
 
 HASH = "9Vt/DDOzm9WbbuV4TsW9UVlHqQbTq4i9ygioqg5W0kTvGDII"
@@ -21,7 +21,9 @@ HASH = "9Vt/DDOzm9WbbuV4TsW9UVlHqQbTq4i9ygioqg5W0kTvGDII"
 
 @pytest.fixture
 def cluster() -> Iterator[Served]:
-    with served(a_cluster()) as servers:
+    made = a_cluster()
+    add_queue(made, "q", {"n1": (1, 0, 0)})
+    with served(made) as servers:
         yield servers
 
 
@@ -115,3 +117,13 @@ def test_a_change_that_fails_is_told_and_fails(caplog: pytest.LogCaptureFixture)
     with telling("another"):
         pass
     assert told(caplog) == ["somebody: a deed: refused: no", "somebody: another"]
+
+
+def test_an_act_that_there_is_not_is_refused_in_words(cluster: Served) -> None:
+    queue = pb.QueueName(vhost="/", name="q")
+    with grpc.insecure_channel(cluster.address("n1")) as channel:
+        stub = admin_pb2_grpc.AdminStub(channel)  # type: ignore[no-untyped-call]
+        for act in (0, 99):
+            with pytest.raises(grpc.RpcError) as refused:
+                stub.Quarantine(pb.QuarantineRequest(queue=queue, act=act))  # type: ignore[arg-type]
+            assert refused.value.code() is grpc.StatusCode.INVALID_ARGUMENT
