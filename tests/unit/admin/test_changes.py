@@ -79,7 +79,8 @@ def test_a_change_over_http_is_told_with_its_user(caplog: pytest.LogCaptureFixtu
 def test_what_is_told_of_a_change_is_bounded_and_has_no_record() -> None:
     for operation in (
         PutUser("u", "record", (), False), SetPassword("u", "record"),
-        FirstUsers((("u", "record"),)), PutParameter("/", "shovel", "s", '{"u":"amqp://u:record@h"}'),
+        FirstUsers((("u", "record"),)),
+        PutParameter("/", "shovel", "s", '{"src-uri":"amqp://u:record@example.com"}'),
     ):  # fmt: skip
         assert "record" not in described(operation)
     assert len(described(PutUser("u" * 255, "", ("t" * 255,) * 16, True))) < 500
@@ -125,5 +126,6 @@ def test_an_act_that_there_is_not_is_refused_in_words(cluster: Served) -> None:
         stub = admin_pb2_grpc.AdminStub(channel)  # type: ignore[no-untyped-call]
         for act in (0, 99):
             with pytest.raises(grpc.RpcError) as refused:
-                stub.Quarantine(pb.QuarantineRequest(queue=queue, act=act))  # type: ignore[arg-type]
+                asked = pb.QuarantineRequest(queue=queue, act=act)  # type: ignore[arg-type]
+                stub.Quarantine(asked)
             assert refused.value.code() is grpc.StatusCode.INVALID_ARGUMENT
