@@ -125,7 +125,7 @@ def test_an_act_that_there_is_not_is_refused_in_words(cluster: Served) -> None:
     with grpc.insecure_channel(cluster.address("n1")) as channel:
         stub = admin_pb2_grpc.AdminStub(channel)  # type: ignore[no-untyped-call]
         for act in (0, 99):
+            asked = pb.QuarantineRequest(queue=queue, act=act)  # type: ignore[arg-type]
             with pytest.raises(grpc.RpcError) as refused:
-                asked = pb.QuarantineRequest(queue=queue, act=act)  # type: ignore[arg-type]
                 stub.Quarantine(asked)
             assert refused.value.code() is grpc.StatusCode.INVALID_ARGUMENT
