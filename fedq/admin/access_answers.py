@@ -264,6 +264,9 @@ class AccessAnswers:
                 "the cluster has not answered in time; the change may still take effect: look, "
                 "and ask again"
             ) from error
+        except asyncio.CancelledError:
+            changes.tell_unknown(operation, left=True)
+            raise
         if isinstance(result, Refused):
             changes.tell_answer(operation, result)
             raise refusal_of(result)

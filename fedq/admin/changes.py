@@ -7,6 +7,7 @@ The caller is kept where its call runs, and is known to all that it awaits, on o
 nobody has to hand it on.
 """
 
+import asyncio
 import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -26,8 +27,11 @@ Reply = TypeVar("Reply")
 
 #: What a line tells of a value; names are short, definitions of policies may be long.
 _SHOWN_MAX: Final = 120
-#: Fields that say how a password is verified.
-_SECRET: Final = ("password", "users")
+#: Fields that say how a password is verified, or have one in them: values of parameters have URIs.
+_SECRET: Final = ("password", "users", "value")
+
+#: Of a change that may be made, or not.
+_LEFT: Final = "whoever asked did not wait for the end"
 
 logger = logging.getLogger("fedq.changes")
 
@@ -58,6 +62,10 @@ def telling(what: str) -> Iterator[None]:
     except Exception as error:
         logger.info("%s: %s: refused: %s", _CALLER.get(), what, error)
         raise
+    except asyncio.CancelledError:
+        # Whoever asks and hangs up is told of, too.
+        logger.info("%s: %s: %s", _CALLER.get(), what, _LEFT)
+        raise
     logger.info("%s: %s", _CALLER.get(), what)
 
 
@@ -74,9 +82,13 @@ def tell_answer(operation: Operation, answer: Refused | None) -> None:
         logger.info("%s: %s: refused: %s", _CALLER.get(), described(operation), answer.text)
 
 
-def tell_unknown(operation: Operation) -> None:
-    """Tells of a change of the cluster map that may still be made: nobody has answered in time."""
-    logger.info("%s: %s: not answered in time", _CALLER.get(), described(operation))
+def tell_unknown(operation: Operation, *, left: bool = False) -> None:
+    """Tells of a change of the cluster map that may still be made: nobody has answered in time.
+
+    `left`: whoever asked for it has not waited.
+    """
+    what = _LEFT if left else "not answered in time"
+    logger.info("%s: %s: %s", _CALLER.get(), described(operation), what)
 
 
 def described(operation: Operation) -> str:

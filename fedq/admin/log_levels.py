@@ -22,6 +22,7 @@ SUBSYSTEMS: Final = {
     "clients": "fedq.shell.clients",
     "host": "fedq.shell.host",
     "http": "fedq.http",
+    "shovels": "fedq.shovel",
     "admin": "fedq.admin",
     "changes": "fedq.changes",
 }

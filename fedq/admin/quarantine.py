@@ -69,7 +69,8 @@ class QuarantineAnswers:
                 f"no shared queue '{key.name}' in vhost '{key.vhost}'; `fedq queue list` shows "
                 "those there are"
             )
-        if request.act == pb.QUARANTINE_ACT_LIST:
+        if request.act not in (pb.QUARANTINE_ACT_REQUEUE, pb.QUARANTINE_ACT_DISCARD):
+            # A look, or nothing that there is.
             return await self._everywhere(request, timeout_s)
         act = pb.QuarantineAct.Name(request.act).removeprefix("QUARANTINE_ACT_").lower()
         with telling(f"{act} messages in quarantine of queue {key.name!r} in vhost {key.vhost!r}"):

@@ -59,6 +59,15 @@ class Releasing:
     ) -> pb.ReleaseReaderReply:
         """Puts back what is reserved in the whole queue, on all members."""
         key = QueueKey(request.queue.vhost, request.queue.name)
+        what = (
+            f"release reader {request.reader!r:.120} of queue {key.name!r} in vhost {key.vhost!r}"
+        )
+        with telling(what):
+            return await self._everywhere(key, request, timeout_s)
+
+    async def _everywhere(
+        self, key: QueueKey, request: pb.ReleaseReaderRequest, timeout_s: float
+    ) -> pb.ReleaseReaderReply:
         if self._overview.queue(key) is None:
             raise not_found(
                 f"no shared queue '{key.name}' in vhost '{key.vhost}'; `fedq queue list` shows "

@@ -72,7 +72,8 @@ def test_an_answer_is_that_of_the_map_of_now(steps: list[Any]) -> None:
 @pytest.mark.parametrize("kept", [1, 3])
 def test_little_room_forgets_and_finds_again(monkeypatch: pytest.MonkeyPatch, kept: int) -> None:
     monkeypatch.setattr(topics, "VERDICTS_KEPT_MAX", kept)
-    monkeypatch.setattr(topics, "EXCHANGES_KEPT_MAX", kept)
+    monkeypatch.setattr(topics, "PATTERNS_KEPT_MAX", kept)
+    monkeypatch.setattr(topics, "VERDICTS_OF_ALL_MAX", 2 * kept)
     known = ClusterMap()
     operations: list[Any] = [PutUser(user, "", (), True) for user in USERS]
     operations += [
@@ -91,4 +92,5 @@ def test_little_room_forgets_and_finds_again(monkeypatch: pytest.MonkeyPatch, ke
                     for right in (WRITE, READ):
                         wanted = expected(known, user, exchange, right, key)
                         assert asked.may_use(user, "/", exchange, right, key) is wanted
-    assert len(asked._limits) <= kept
+    assert len(asked._keys) <= kept
+    assert sum(len(keys.verdicts) for keys in asked._keys.values()) == asked._kept <= 2 * kept

@@ -33,7 +33,7 @@ def set_log_level(
     subsystem: Annotated[
         str,
         typer.Argument(
-            help="all, node, peers, raft, disk, clients, host, http, admin or changes.",
+            help="all, node, peers, raft, disk, clients, host, http, shovels, admin or changes.",
             show_default=False,
         ),
     ],

@@ -142,7 +142,7 @@ class Permissions:
     def _exchange_bind(self, channel: Channel, method: m.ExchangeBind | m.ExchangeUnbind) -> None:
         self._need_exchange(channel, "write", method.destination, method)
         self._need_exchange(channel, "read", method.source, method)
-        self._need_topic(channel, method.source, method)
+        self._need_topic(channel, method.source, method.routing_key, method)
 
     def _queue_declare(self, channel: Channel, method: m.QueueDeclare) -> None:
         if method.passive:
@@ -164,7 +164,11 @@ class Permissions:
     def _queue_bind(self, channel: Channel, method: m.QueueBind | m.QueueUnbind) -> None:
         self._need_queue(channel, "write", method.queue, method)
         self._need_exchange(channel, "read", method.exchange, method)
-        self._need_topic(channel, method.exchange, method)
+        key = method.routing_key
+        if not method.queue and not key:
+            # Without queue and key the binding gets the queue's name for a key (1.7.2.3.3).
+            key = channel.last_queue
+        self._need_topic(channel, method.exchange, key, method)
 
     def _queue_read(
         self, channel: Channel, method: m.QueuePurge | m.BasicConsume | m.BasicGet
@@ -183,8 +187,8 @@ class Permissions:
         if name:
             self._need(channel.client, right, "exchange", name, ids_of(method))
 
-    def _need_topic(self, channel: Channel, exchange: str, method: _Binding) -> None:
-        client, key = channel.client, method.routing_key
+    def _need_topic(self, channel: Channel, exchange: str, key: str, method: _Binding) -> None:
+        client = channel.client
         if self.topics.may_use(client.user, client.vhost, exchange, READ, key) is False:
             text = refusal_text(exchange, key, client.vhost, client.user)
             raise ChannelViolation(ACCESS_REFUSED, text, *ids_of(method))

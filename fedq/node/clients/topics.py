@@ -16,9 +16,13 @@ from fedq.wiring.cluster_map.topic_permissions import pattern_of
 
 WRITE: Final = "write"
 READ: Final = "read"
-#: Users and exchanges whose patterns are kept, and keys whose verdicts are kept of each.
-EXCHANGES_KEPT_MAX: Final = 1_024
+#: Patterns (of a user, exchange and right) that are kept, keys whose verdicts are kept of each, and
+#: of all together.
+PATTERNS_KEPT_MAX: Final = 4_096
 VERDICTS_KEPT_MAX: Final = 1_024
+VERDICTS_OF_ALL_MAX: Final = 131_072
+#: What AMQP has for a key; the headers CC and BCC may hold anything.
+KEY_CHARACTERS_MAX: Final = 255
 #: So many steps of a pattern, times characters of a key, are a unit of work, as a shift.
 _STEPS_SHIFT: Final = 5
 _TOPIC: Final = "topic"
@@ -27,71 +31,75 @@ _TOPIC: Final = "topic"
 class _Keys:
     """The keys that one pattern lets through, as far as they were asked for."""
 
-    __slots__ = ("_pattern", "_verdicts", "steps")
+    __slots__ = ("pattern", "verdicts")
 
     def __init__(self, pattern: Pattern) -> None:
-        self._pattern = pattern
-        self._verdicts: dict[str, bool] = {}
-        self.steps = pattern.steps
-
-    def known(self, key: str) -> bool | None:
-        """The verdict on a key; None: it is still to be found."""
-        return self._verdicts.get(key)
-
-    def find(self, key: str) -> bool:
-        """Finds the verdict on a key."""
-        if len(self._verdicts) >= VERDICTS_KEPT_MAX:
-            self._verdicts = {}
-        verdict = self._verdicts[key] = self._pattern.matches(key)
-        return verdict
-
-
-class _Limits:
-    """The limits of one user at one exchange."""
-
-    __slots__ = ("read", "write")
-
-    def __init__(self, key: TopicKey, grant: TopicGrant) -> None:
-        self.write = _Keys(pattern_of(grant.write, key))
-        self.read = _Keys(pattern_of(grant.read, key))
+        self.pattern = pattern
+        self.verdicts: dict[str, bool] = {}
 
 
 class Topics:
     """The topics that users may publish to, and bind by."""
 
-    __slots__ = ("_limits", "_version", "state")
+    __slots__ = ("_kept", "_keys", "_version", "state")
 
     def __init__(self, state: NodeState) -> None:
         self.state = state
         self._version = MapVersion(0)
-        self._limits: dict[TopicKey, _Limits] = {}
+        self._keys: dict[tuple[str, TopicKey], _Keys] = {}
+        #: Verdicts of all patterns.
+        self._kept = 0
 
     def may_use(self, user: str, vhost: str, exchange: str, right: str, key: str) -> bool | None:
-        """Whether the user may write, or read (`right`), that topic; None: it may all of them."""
+        """Whether the user may write, or read (`right`), that topic; None: it may all of them.
+
+        A key that is longer than AMQP's nobody may use who is limited at all: it would be looked at
+        and kept at any length.
+        """
         cluster = self.state.map
         if not cluster.topic_permissions:
             return None
-        grant = cluster.topic_permissions.get(TopicKey(user, vhost, exchange))
+        named = TopicKey(user, vhost, exchange)
+        grant = cluster.topic_permissions.get(named)
         found = cluster.exchanges.get(QueueKey(vhost, exchange))
         if grant is None or found is None or found.type != _TOPIC:
             return None
-        limits = self._limits_of(TopicKey(user, vhost, exchange), grant)
-        keys = limits.write if right == WRITE else limits.read
-        verdict = keys.known(key)
+        if len(key) > KEY_CHARACTERS_MAX:
+            return False
+        keys = self._keys_of(named, grant, right)
+        verdict = keys.verdicts.get(key)
         if verdict is None:
-            verdict = keys.find(key)
-            self.state.work.spend(1 + (keys.steps * len(key) >> _STEPS_SHIFT))
+            self.state.work.spend(1 + (keys.pattern.steps * len(key) >> _STEPS_SHIFT))
+            verdict = keys.pattern.matches(key)
+            self._keep(keys, key, verdict=verdict)
         return verdict
 
-    def _limits_of(self, key: TopicKey, grant: TopicGrant) -> _Limits:
+    def _keys_of(self, named: TopicKey, grant: TopicGrant, right: str) -> _Keys:
         version = self.state.map.access_version
         if self._version != version:
             self._version = version
-            self._limits = {}
-        limits = self._limits.get(key)
-        if limits is None:
-            if len(self._limits) >= EXCHANGES_KEPT_MAX:
-                self._limits = {}
-            limits = self._limits[key] = _Limits(key, grant)
-            self.state.work.spend(limits.write.steps + limits.read.steps)
-        return limits
+            self._forget()
+        keys = self._keys.get((right, named))
+        if keys is None:
+            if len(self._keys) >= PATTERNS_KEPT_MAX:
+                self._forget()
+            text = grant.write if right == WRITE else grant.read
+            keys = self._keys[right, named] = _Keys(pattern_of(text, named))
+            self.state.work.spend(keys.pattern.steps)
+        return keys
+
+    def _keep(self, keys: _Keys, key: str, *, verdict: bool) -> None:
+        if len(keys.verdicts) >= VERDICTS_KEPT_MAX:
+            self._kept -= len(keys.verdicts)
+            keys.verdicts = {}
+        if self._kept >= VERDICTS_OF_ALL_MAX:
+            self.state.work.spend(len(self._keys))
+            self._kept = 0
+            for each in self._keys.values():
+                each.verdicts = {}
+        keys.verdicts[key] = verdict
+        self._kept += 1
+
+    def _forget(self) -> None:
+        self._keys = {}
+        self._kept = 0

@@ -23,6 +23,7 @@ from fedq.core.errors import (
     ConnectionViolation,
 )
 from fedq.core.ids import QueueKey, Target
+from fedq.core.limits import WORK_PER_TURN
 from fedq.core.message import (
     FLAG_BAD_EXPIRATION,
     FLAG_COPIES,
@@ -270,6 +271,8 @@ class PublishFlow:
             self._permit(channel, exchange)
             if self._permit_topic(channel, exchange, key):
                 named = route
+                # What that cost is seen before the next publish of the batch.
+                self.state.router.walked += 1
             if len(permitted) >= PERMITTED_MAX:
                 permitted.clear()
             permitted[named] = version
@@ -334,12 +337,22 @@ class PublishFlow:
             text = "the headers CC and BCC must be arrays of routing keys"
             raise ChannelViolation(PRECONDITION_FAILED, text, BASIC, BASIC_PUBLISH)
         self.state.work.spend(len(keys))
-        for copy in keys:
-            self._permit_topic(channel, exchange, copy)
+        self._permit_copies(channel, exchange, keys)
         targets = self.state.router.route_keys(vhost, exchange, keys, properties_of(message))
         if targets is None:
             raise _no_exchange(vhost, exchange)
         return message, targets
+
+    def _permit_copies(self, channel: Channel, exchange: str, keys: list[str]) -> None:
+        """Checks all keys of one publish, as far as a turn goes: it cannot be left for the next."""
+        work = self.state.work
+        before = work.left
+        for key in keys:
+            if not self._permit_topic(channel, exchange, key):
+                return
+            if before - work.left > WORK_PER_TURN:
+                text = "CC and BCC have too many new topics for one message: publish several"
+                raise ChannelViolation(PRECONDITION_FAILED, text, BASIC, BASIC_PUBLISH)
 
     def _check_user(self, channel: Channel, message: bytes) -> None:
         """Checks who a publisher says it is, unless its user has RabbitMQ's tag for relays."""

@@ -1,16 +1,25 @@
 """Permissions of topics and RabbitMQ's hashes over the API: word for word what RabbitMQ says."""
 
+import asyncio
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
 
 from fedq.core.errors import RESOURCE_ERROR, Refused
-from fedq.wiring.cluster_map.operations_topics import TopicKey
+from fedq.wiring.cluster_map.operations import Operation
+from fedq.wiring.cluster_map.operations_access import SetPermissions
+from fedq.wiring.cluster_map.operations_topics import (
+    ClearTopicPermissions,
+    SetTopicPermissions,
+    TopicKey,
+)
 from fedq.wiring.cluster_map.passwords import verify
+from fedq.wiring.cluster_map.records import Grant, GrantKey
 from tests.contract.http.definitions import ALL
 from tests.contract.http.topics import SET, STEPS, recorded, sorted_rows
+from tests.unit.admin.loop_thread import LoopThread
 from tests.unit.admin.served import a_cluster
 from tests.unit.http.tool import Tool, tool
 
@@ -77,6 +86,102 @@ def test_definitions_carry_them(asked: Tool) -> None:
         status, refused = asked.ask("definitions", method="POST", body=said)
         assert (status, words in refused["reason"]) == (400, True), refused
     assert "new" not in asked.map.map.vhosts
+
+
+def test_limits_of_who_imports_come_back_whatever_fails(
+    asked: Tool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked.apply(SetPermissions("admin", "/", "^a", "", ""))
+    for exchange in ("t", "u"):
+        asked.apply(SetTopicPermissions("admin", "/", exchange, "^a", "^a"))
+    before = dict(asked.map.map.topic_permissions)
+    apply, asked_for = asked.map.ask, list[Operation]()
+
+    def failing(operation: Operation, answer: Callable[[Any], None]) -> None:
+        """Says nothing of what it does first, and does not what comes next."""
+        asked_for.append(operation)
+        if operation == SetTopicPermissions("admin", "/", "t", "^a", "^a"):
+            answer(Refused(RESOURCE_ERROR, "no quorum"))
+        elif isinstance(operation, ClearTopicPermissions):
+            apply(operation, lambda _: answer(Refused(RESOURCE_ERROR, "no quorum")))
+        else:
+            apply(operation, answer)
+
+    monkeypatch.setattr(asked.servers.service("n1").answers.access, "_ask", failing)
+    row = {"name": "x", "vhost": "/", "type": "topic", "durable": True, "auto_delete": False}
+    file = {"exchanges": [row]}
+    assert asked.ask("definitions", method="POST", body=file)[0] >= 400
+    assert any(isinstance(operation, ClearTopicPermissions) for operation in asked_for)
+    left = TopicKey("admin", "/", "t")
+    assert asked.map.map.topic_permissions == {
+        key: grant for key, grant in before.items() if key != left
+    }
+    assert asked.map.map.grants[GrantKey("admin", "/")] == Grant("^a", "", "")
+
+
+def test_who_hangs_up_lets_no_other_import_begin_in_between(
+    asked: Tool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    access = asked.servers.service("n1").answers.access
+    ask, waiting = access._ask, list[Callable[[], None]]()
+
+    def slow(operation: Operation, answer: Callable[[Any], None]) -> None:
+        waiting.append(lambda: ask(operation, answer))
+
+    monkeypatch.setattr(access, "_ask", slow)
+
+    async def until(number: int) -> None:
+        async with asyncio.timeout(10):
+            while len(waiting) < number:  # noqa: ASYNC110
+                await asyncio.sleep(0.001)
+
+    async def hang_up_and_ask_again() -> int:
+        files = [{"vhosts": [{"name": name}]} for name in ("one", "two")]
+        first, second = [
+            asyncio.ensure_future(asked.asking("definitions", method="POST", body=file))
+            for file in files
+        ]
+        await until(1)
+        first.cancel()
+        await asyncio.wait([first])
+        # Longer than it would take to begin.
+        assert await asyncio.wait_for(asked.asking("whoami"), 10)
+        assert len(waiting) == 1
+        waiting[0]()
+        await until(2)
+        waiting[1]()
+        return (await second).status
+
+    assert LoopThread.run(hang_up_and_ask_again()) == 204
+    assert {"one", "two"} <= set(asked.map.map.vhosts)
+
+
+def test_shovels_of_a_file_begin_when_all_else_is_there(
+    asked: Tool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    done: list[str] = []
+    access = asked.servers.service("n1").answers.access
+    ask = access._ask
+
+    def noting(operation: Operation, answer: Callable[[Any], None]) -> None:
+        done.append(type(operation).__name__)
+        ask(operation, answer)
+
+    monkeypatch.setattr(access, "_ask", noting)
+    value = {
+        "src-uri": "amqp://example.com", "src-queue": "a",
+        "dest-uri": "amqp://example.com", "dest-queue": "b",
+    }  # fmt: skip
+    file = {
+        "vhosts": [{"name": "new"}],
+        "users": [{"name": "new", "tags": "", "password_hash": HASH}],
+        "permissions": [
+            {"user": "new", "vhost": "new", "configure": "", "write": "", "read": ""}
+        ],
+        "parameters": [{"vhost": "new", "component": "shovel", "name": "s", "value": value}],
+    }  # fmt: skip
+    assert asked.ask("definitions", method="POST", body=file)[0] < 300
+    assert done == ["AddVhost", "PutUser", "SetPermissions", "PutParameter"]
 
 
 def test_users_of_a_rabbitmq_come_in_whole_and_go_back_alike(asked: Tool) -> None:

@@ -2,7 +2,7 @@
 
 import asyncio
 import base64
-from collections.abc import Iterator, Sequence
+from collections.abc import Coroutine, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -61,6 +61,13 @@ class Tool:
         password: str = PASSWORD, headers: Sequence[tuple[bytes, bytes]] = (),
     ) -> Answer:  # fmt: skip
         """The answer to one request, with its parts put together."""
+        return LoopThread.run(self.asking(path, user, method, body, password, headers))
+
+    def asking(
+        self, path: str, user: str | None = "admin", method: str = "GET", body: object = None,
+        password: str = PASSWORD, headers: Sequence[tuple[bytes, bytes]] = (),
+    ) -> Coroutine[Any, Any, Answer]:  # fmt: skip
+        """One request, to be run on the API's loop."""
         headers = [(b"host", b"127.0.0.1:15672"), *headers]
         if user is not None:
             proof = base64.b64encode(f"{user}:{password}".encode())
@@ -75,7 +82,7 @@ class Tool:
         async def receive() -> dict[str, Any]:
             return {"type": "http.request", "body": said, "more_body": False}
 
-        return LoopThread.run(self._answer(scope, receive))
+        return self._answer(scope, receive)
 
     async def _answer(self, scope: dict[str, Any], receive: Any) -> Answer:
         try:

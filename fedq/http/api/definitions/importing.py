@@ -10,7 +10,7 @@ whatever is there already as it says stays.
 """
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Mapping, Sequence
 from functools import partial
 from typing import Final
 
@@ -55,20 +55,32 @@ async def import_vhost(call: Call) -> Answer:
 
 async def _import(call: Call, vhost: str | None) -> Answer:
     data = await call.request.body(HTTP_BODY_BYTES_MAX)
-    async with call.brokers.long_tables, call.brokers.imports:
-        said = table_of(data)
-        plan = await plan_of(said, vhost, await _known(call, queue_keys(said, vhost)))
-        if plan.wrong:
-            raise HttpRefusal(400, "bad_request", _together("nothing was imported", plan.wrong))
-        # Before anything is changed.
-        await _check_version(call, plan)
-        if plan.topology():
-            call.brokers.check()
-        # Whoever hangs up meanwhile leaves nothing half done.
-        await asyncio.shield(asyncio.ensure_future(_carry_out(call, plan)))
+    async with call.brokers.long_tables:
+        imports, carried = call.brokers.imports, None
+        await imports.acquire()
+        try:
+            plan = await _planned(call, table_of(data), vhost)
+            # Whoever hangs up meanwhile leaves nothing half done, and lets nobody in between.
+            carried = asyncio.ensure_future(_carry_out(call, plan))
+            carried.add_done_callback(lambda _: imports.release())
+            await asyncio.shield(carried)
+        finally:
+            if carried is None:
+                imports.release()
     if not plan.differs:
         return DONE
     return json_answer({"imported": True, "differs": plan.differs})
+
+
+async def _planned(call: Call, said: Row, vhost: str | None) -> Plan:
+    """The plan of a file; raises `HttpRefusal` before anything is changed."""
+    plan = await plan_of(said, vhost, await _known(call, queue_keys(said, vhost)))
+    if plan.wrong:
+        raise HttpRefusal(400, "bad_request", _together("nothing was imported", plan.wrong))
+    await _check_version(call, plan)
+    if plan.topology():
+        call.brokers.check()
+    return plan
 
 
 async def _check_version(call: Call, plan: Plan) -> None:
@@ -176,15 +188,14 @@ async def _declare(call: Call, vhost: str, requests: Sequence[m.Method]) -> None
     """Declares all that is in one virtual host, with permissions for as long as it takes."""
     name = call.user.name
     before = await _permission(call, vhost)
-    everything = Permission(name, vhost, ".*", ".*", ".*")
-    if before != everything:
-        await _grant(call, everything)
     limits = await _own_topics(call, vhost)
-    access = call.served.answers.access
-    if limits:
-        lift = ClearTopicPermissions(name, vhost, "", True)
-        await call.change(partial(access.change, lift, CHANGE_S))
+    access, everything = call.served.answers.access, _everything(name, vhost)
     try:
+        if before != everything:
+            await _grant(call, everything)
+        if limits:
+            lift = ClearTopicPermissions(name, vhost, "", True)
+            await call.change(partial(access.change, lift, CHANGE_S))
         for start in range(0, len(requests), _AT_ONCE):
             part = requests[start : start + _AT_ONCE]
             async with call.brokers.open(name, call.user.password, vhost) as broker:
@@ -193,13 +204,37 @@ async def _declare(call: Call, vhost: str, requests: Sequence[m.Method]) -> None
                 for request in part:
                     await broker.expect(_ANSWERS[type(request)])
     finally:
-        for limit in limits:
-            await call.change(partial(access.change, limit, CHANGE_S))
-        if before is None:
-            clear = pb.ClearPermissionsRequest(user=name, vhost=vhost)
-            await call.change(lambda: access.clear_permissions(clear, CHANGE_S))
-        elif before != everything:
-            await _grant(call, before)
+        # Also what was asked for and not answered: it may have taken effect.
+        await _restore(call, vhost, before, limits)
+
+
+async def _restore(
+    call: Call, vhost: str, before: Permission | None, limits: Sequence[SetTopicPermissions]
+) -> None:
+    """Gives the user who imports the rights from before; raises the first failure, at the end."""
+    access, name = call.served.answers.access, call.user.name
+    everything = _everything(name, vhost)
+    failures: list[HttpRefusal] = []
+
+    async def tried(change: Awaitable[object]) -> None:
+        try:
+            await change
+        except HttpRefusal as failure:
+            failures.append(failure)
+
+    for limit in limits:
+        await tried(call.change(partial(access.change, limit, CHANGE_S)))
+    if before is None:
+        clear = pb.ClearPermissionsRequest(user=name, vhost=vhost)
+        await tried(call.change(lambda: access.clear_permissions(clear, CHANGE_S)))
+    elif before != everything:
+        await tried(_grant(call, before))
+    if failures:
+        raise failures[0]
+
+
+def _everything(user: str, vhost: str) -> Permission:
+    return Permission(user, vhost, ".*", ".*", ".*")
 
 
 async def _own_topics(call: Call, vhost: str) -> list[SetTopicPermissions]:

@@ -24,7 +24,8 @@ from fedq.amqp.methods import (
     TxSelect,
     TxSelectOk,
 )
-from fedq.amqp.values import FieldTable
+from fedq.amqp.publishes import PublishRun, take_publishes
+from fedq.amqp.values import FieldTable, TableValue
 from fedq.node.clients import topics
 from fedq.wiring.cluster_map.operations_access import PutUser, SetPermissions
 from fedq.wiring.cluster_map.operations_topics import ClearTopicPermissions, SetTopicPermissions
@@ -182,6 +183,20 @@ def test_only_topic_exchanges_are_limited_and_only_when_they_are_there(cluster: 
     assert "access to topic 'k' in exchange 'later'" in text
 
 
+@pytest.mark.parametrize("bind", [QueueBind, QueueUnbind])
+def test_a_binding_without_queue_and_key_is_asked_for_the_key_that_it_gets(
+    cluster: Cluster, bind: type[QueueBind | QueueUnbind]
+) -> None:
+    limit(cluster, "", "^(a.*)?$")
+    answer = QueueBindOk if bind is QueueBind else QueueUnbindOk
+    ann = channel_of(cluster, "ann")
+    ann.ask(QueueDeclare("a.q"), QueueDeclareOk)
+    ann.ask(bind("", "t", ""), answer)
+    limit(cluster, "", "^$")
+    text = refused(cluster, ann, bind("", "t", ""))
+    assert text.endswith(text_of("a.q").partition(" - ")[2])
+
+
 def test_a_long_topic_is_refused_in_a_text_that_fits(cluster: Cluster) -> None:
     limit(cluster, "^a")
     ann = channel_of(cluster, "ann")
@@ -197,9 +212,47 @@ def test_what_is_remembered_of_topics_is_bounded(
     ann = channel_of(cluster, "ann")
     assert publishes(ann, *(f"a{number}" for number in range(100))) == ""
     known = cluster.node("n1").permissions.topics
-    (found,) = known._limits.values()
-    assert len(found.write._verdicts) <= 8
+    (found,) = known._keys.values()
+    assert len(found.verdicts) <= 8
     assert waiting(cluster) == 100
+    # Headers may hold keys of any length.
+    for first in "ab":
+        long = f"{first}{'k' * 255}"
+        closed = publishes(ann, "a", copies={"CC": [long]})
+        assert closed.startswith("ACCESS_REFUSED - access to topic")
+    assert max(len(key) for key in found.verdicts) <= 255
+
+
+def test_copies_cost_a_turn_at_most(cluster: Cluster) -> None:
+    limit(cluster, "(a?){450}")
+    ann = channel_of(cluster, "ann")
+    copies: list[TableValue] = [f"{number}{'k' * 100}" for number in range(50)]
+    ann.write(publish(1, "t", "a", b"x", encode_properties({"headers": {"CC": copies}})))
+    cluster.settle()
+    closed = ann.take(ChannelClose)
+    assert closed.reply_code == 406
+    assert closed.reply_text.endswith("too many new topics for one message: publish several")
+    ann.send(ChannelCloseOk())
+    ann.ask(ChannelOpen(), ChannelOpenOk)
+    assert publishes(ann, "a", copies={"CC": copies[-5:]}) == ""
+
+
+def test_new_topics_of_a_batch_end_its_turn(cluster: Cluster) -> None:
+    limit(cluster, "(a?){450}")
+    keys = [f"{number}{'k' * 200}" for number in range(50)]
+    owner = cluster.client()
+    # The routes are known: it is the permission that has to be found.
+    owner.write(b"".join(publish(1, "t", key, b"x") for key in keys))
+    cluster.settle()
+    ann = channel_of(cluster, "ann")
+    node = cluster.node("n1")
+    channel = node.state.clients[ann.connection].channels[1]
+    batch: list[PublishRun] = []
+    data = b"".join(publish(1, "t", key, b"x") for key in keys)
+    take_publishes(data, 0, 131_072, {}, batch)
+    assert len(batch) == 50
+    left = node.publishing.flow.on_publishes(channel, batch)
+    assert 30 < len(left) < 50
 
 
 def test_a_new_topic_costs_what_its_pattern_takes(cluster: Cluster) -> None:
