@@ -59,23 +59,13 @@ class Releasing:
     ) -> pb.ReleaseReaderReply:
         """Puts back what is reserved in the whole queue, on all members."""
         key = QueueKey(request.queue.vhost, request.queue.name)
-        what = (
-            f"release reader {request.reader!r:.120} of queue {key.name!r} in vhost {key.vhost!r}"
-        )
-        with telling(what):
-            return await self._everywhere(key, request, timeout_s)
-
-    async def _everywhere(
-        self, key: QueueKey, request: pb.ReleaseReaderRequest, timeout_s: float
-    ) -> pb.ReleaseReaderReply:
-        if self._overview.queue(key) is None:
-            raise not_found(
-                f"no shared queue '{key.name}' in vhost '{key.vhost}'; `fedq queue list` shows "
-                "those there are"
-            )
         reader = repr(text(request.reader))[:_SHOWN_MAX]
-        what = f"release what reader {reader} of queue {key.name!r} in vhost {key.vhost!r} has"
-        with telling(what):
+        with telling(f"release reader {reader} of queue {key.name!r} in vhost {key.vhost!r}"):
+            if self._overview.queue(key) is None:
+                raise not_found(
+                    f"no shared queue '{key.name}' in vhost '{key.vhost}'; `fedq queue list` "
+                    "shows those there are"
+                )
             return await self._everywhere(request, timeout_s)
 
     async def _everywhere(

@@ -55,7 +55,7 @@ def everywhere(one: Releasing, request: pb.ReleaseReaderRequest) -> tuple[int, l
 def test_it_goes_back_on_all_members_and_is_told(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.INFO, "fedq.changes"):
         assert everywhere(releasing(2), REQUEST) == (12, [])
-    assert "release what reader 'nightly' of queue 'q' in vhost '/' has" in caplog.text
+    assert "release reader 'nightly' of queue 'q' in vhost '/'" in caplog.text
 
 
 def test_who_is_silent_or_cannot_put_back_all_is_named_and_the_others_do_it() -> None:
