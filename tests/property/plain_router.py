@@ -80,7 +80,8 @@ class PlainRouter:
         self.exchanges.setdefault(name, spec)
 
     def remove(self, name: str) -> None:
-        self.exchanges.pop(name, None)
+        if self.exchanges.pop(name, None) is None:
+            return  # Of what is not there nothing goes, not even a binding that leads to it.
         self.everything = {each for each in self.everything if each[0] != name}
         self.unbind_all(ToExchange(QueueKey("/", name)))
         self.bindings = [each for each in self.bindings if each.source != name]

@@ -420,7 +420,12 @@ class MapFlow:
         nodes those hear at once that asked for the change, and wait for all to have it; the others
         with the next heartbeat, in its frame.
         """
-        version, late = self.state.map.version, self._late
+        version = self.state.map.version
+        if version != self._told or self._late or self._asking:
+            self._tell_version(version)
+
+    def _tell_version(self, version: int) -> None:
+        late = self._late
         if version != self._told:
             self._told = version
             peers = self.state.live_peers()

@@ -85,7 +85,7 @@ def test_damage_is_named_with_its_place() -> None:
         (struct.pack(">BBqQQIQQ", 1, 3, 1, 0, 9, 1, 8, 7), "ends before it begins"),
         (struct.pack(">BBqQII", 1, 2, 1, 0, 0, 1), "fewer origins"),
         (struct.pack(">BBqQQBI", 1, 7, 1, 0, 9, 1, 2**31), "does not fit"),
-        (struct.pack(">BBqQQBIQQ", 1, 7, 1, 0, 9, 6, 1, 1, 1), "note 6 is unknown"),
+        (struct.pack(">BBqQQBIQQ", 1, 7, 1, 0, 9, 7, 1, 1, 1), "note 7 is unknown"),
         (struct.pack(">BBqQ", 1, 8, 1, 0) + encode_drop(TWO), "of another fragment"),
         (struct.pack(">BBqQ", 1, 8, 1, 0) + encode_group(ONE, 0, b""), "a group in a group"),
         (struct.pack(">BBqQ", 1, 8, 1, 0) + encode_drop(ONE)[:-1], "1 of its bytes are missing"),
