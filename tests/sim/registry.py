@@ -163,7 +163,7 @@ class Registry:
             first = min(living, key=lambda each: each.asked_us)
             # Who asked before that one was answered may have been admitted before it.
             living = [each for each in living if each.asked_us <= (first.since_us or 0)]
-            if not all(map(self._is_idle, living)):
+            if any(not self._is_idle(each) or self._is_being_served(each) for each in living):
                 return []
         return [
             each
