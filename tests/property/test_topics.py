@@ -19,6 +19,7 @@ from fedq.wiring.cluster_map.operations_topics import (
     SetTopicPermissions,
     TopicKey,
 )
+from tests.unit.node.uncompiled import only_uncompiled
 
 USERS, EXCHANGES = ("ann", "a.b", "x*"), ("t", "d")
 #: Each with what Python's engine makes of it.
@@ -52,6 +53,7 @@ def expected(known: ClusterMap, user: str, exchange: str, right: str, key: str) 
     return re.search((text or "^$").replace("$", r"\Z"), key) is not None
 
 
+@only_uncompiled
 @given(st.lists(st.one_of(changes, questions), max_size=60))
 def test_an_answer_is_that_of_the_map_of_now(steps: list[Any]) -> None:
     known, work = ClusterMap(), Work(1_000)
@@ -69,6 +71,7 @@ def test_an_answer_is_that_of_the_map_of_now(steps: list[Any]) -> None:
         assert work.left == before, "what is known is charged again"
 
 
+@only_uncompiled
 @pytest.mark.parametrize("kept", [1, 3])
 def test_little_room_forgets_and_finds_again(monkeypatch: pytest.MonkeyPatch, kept: int) -> None:
     monkeypatch.setattr(topics, "VERDICTS_KEPT_MAX", kept)

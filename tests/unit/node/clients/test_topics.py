@@ -33,6 +33,7 @@ from tests.contract.http.topics import DEEDS, SET, recorded
 from tests.unit.amqp.wire import publish
 from tests.unit.node.clients.test_access import RECORD, add_user, change, channel_of, refused
 from tests.unit.node.harness import Client, Cluster
+from tests.unit.node.uncompiled import only_uncompiled
 
 
 @pytest.fixture
@@ -204,6 +205,7 @@ def test_a_long_topic_is_refused_in_a_text_that_fits(cluster: Cluster) -> None:
     assert publishes(ann, "a") == "", "the connection is open"
 
 
+@only_uncompiled
 def test_what_is_remembered_of_topics_is_bounded(
     cluster: Cluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:

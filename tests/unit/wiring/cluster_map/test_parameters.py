@@ -7,12 +7,13 @@ import pytest
 
 from fedq.core import limits
 from fedq.core.errors import NOT_FOUND, PRECONDITION_FAILED, RESOURCE_ERROR, Refused
-from fedq.core.ids import NodeId, QueueKey
+from fedq.core.ids import Incarnation, NodeId, QueueKey
 from fedq.node.views.shovel_view import ShovelView, places
 from fedq.wiring.cluster_map import invariants
 from fedq.wiring.cluster_map.map import ClusterMap
 from fedq.wiring.cluster_map.operations import Operation, encode_command, encode_operation
 from fedq.wiring.cluster_map.operations_access import AddVhost, DeleteVhost
+from fedq.wiring.cluster_map.operations_members import MemberDown, MemberUp
 from fedq.wiring.cluster_map.operations_parameters import (
     DropParameter,
     ParameterChanged,
@@ -181,20 +182,14 @@ def test_old_names_mean_what_they_meant() -> None:
 def test_every_node_finds_the_same_place_and_few_move_when_a_member_goes(log: Log) -> None:
     for number in range(60):
         log.put(f"s{number}")
-    view = ShovelView(log.map)
-    assert places(view) == {}
-
-    class Of(ShovelView):
-        members: tuple[str, ...] = ("n1", "n2", "n3")
-
-        def runners(self) -> list[NodeId]:
-            return [NodeId(each) for each in self.members]
-
-    known = Of(log.map)
+    known = ShovelView(log.map)
+    assert places(known) == {}
+    for each in ("n1", "n2", "n3"):
+        log.do(MemberUp(NodeId(each), Incarnation(1), f"{each}:1", f"{each}:2", ""))
     before = places(known)
     assert len(before) == 60
     assert {*before.values()} == {"n1", "n2", "n3"}
-    known.members = ("n1", "n3")
+    log.do(MemberDown(NodeId("n2"), Incarnation(1)))
     after = places(known)
     moved = [key for key in before if before[key] != after[key]]
     assert all(before[key] == "n2" for key in moved)
