@@ -5,7 +5,7 @@ import signal
 import subprocess
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
@@ -14,7 +14,7 @@ import yaml
 from tests.integration.conftest import Connect
 from tests.integration.harness import Cluster, NodeProcess, eventually, node_configuration
 from tests.integration.ports import LOOPBACK, free_ports
-from tests.integration.stock import PERSISTENT
+from tests.integration.stock import PERSISTENT, pika
 from tests.integration.test_restarts import bodies
 from tests.integration.waiting import until
 
@@ -230,7 +230,15 @@ def test_a_node_without_its_raft_directory_learns_before_it_votes(
         assert cluster.ask("cluster", "status", node=stale)["leader"] in (None, "")
         cluster.restart(leader)
         cluster.wait_served(forgetful)
-        connection = open_connection(cluster.nodes[forgetful].amqp)
-        connection.channel().queue_declare("later", passive=True)
-        connection.close()
+
+        def is_there() -> bool:
+            # A busy machine may cost a node its first lease, and its clients their connections.
+            with suppress(pika.exceptions.AMQPError):
+                connection = open_connection(cluster.nodes[forgetful].amqp)
+                connection.channel().queue_declare("later", passive=True)
+                connection.close()
+                return True
+            return False
+
+        until("the queue is there", is_there, 20)
         assert "this node votes on the cluster map" in cluster.nodes[forgetful].log()
