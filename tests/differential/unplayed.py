@@ -108,4 +108,35 @@ UNPLAYED: Final[tuple[Unplayed, ...]] = (
         "400, as for permissions",
         "time is bounded: one pattern may stop no node",
     ),
+    Unplayed(
+        "routing keys in `CC` and `BCC`, of a user with topic permissions",
+        "are routed by unasked",
+        "need permission like the key itself (403), and have 255 characters at most",
+        "who is limited to topics may not reach others by a header (docs/adr/0112)",
+    ),
+    Unplayed(
+        "a user or virtual host whose name has `.` or `*`, in `{username}` and `{vhost}` of "
+        "topic permissions",
+        "is a part of the pattern",
+        "means itself",
+        "a name may not widen what it is given (docs/adr/0112)",
+    ),
+    Unplayed(
+        "a topic that is refused, published over HTTP",
+        "200, `routed: false`",
+        "401 with the broker's sentence",
+        "as of exchanges",
+    ),
+    Unplayed(
+        "a shovel whose destination has no queue, refuses, or has the message already",
+        "of no queue: is acknowledged and gone; repeats are not marked",
+        "stays at the source (with `dest-queue`); repeats have `x-fedq-redelivered`",
+        "a shovel must lose nothing (docs/adr/0114)",
+    ),
+    Unplayed(
+        "a shovel's local URI",
+        "without a user it may do everything",
+        "names a user, whose permissions hold",
+        "who sets parameters in one virtual host may not read all others",
+    ),
 )
