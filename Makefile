@@ -8,7 +8,7 @@ SETUP_DONE := $(VENV)/.setup-done
 COMPILED := $(VENV)/.compiled
 
 #: How many simulated cluster histories `make sim` runs; `make test` a quarter of them.
-SEEDS ?= $(if $(filter test,$(MAKECMDGOALS)),250,1000)
+SEEDS ?= $(if $(filter test,$(MAKECMDGOALS)),150,1000)
 #: How long `make fuzz` looks, all targets together.
 MINUTES ?= 10
 #: How often `make powercut` cuts the power.

@@ -30,6 +30,7 @@ def totals(rows: list[list[Any]]) -> Counter[tuple[int, str]]:
     return Counter((at // MINUTE_S * MINUTE_S, exchange) for _, _, at, exchange, _, _ in rows)
 
 
+@pytest.mark.sweep
 def test_parts_add_up_whatever_the_batches_were(spark: Driver) -> None:
     rows = made(600)
     weights = Counter((exchange, key) for _, _, _, exchange, key, _ in rows)
@@ -93,6 +94,7 @@ def test_a_stream_without_rows_has_a_page(
     assert "No rows" in (tmp_path / "out" / "stream=quiet" / "index.html").read_text()
 
 
+@pytest.mark.sweep
 def test_rows_of_minutes_that_were_complete_count_as_late(spark: Driver) -> None:
     old, new = made(20), made(20)
     for row in new:
