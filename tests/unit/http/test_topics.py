@@ -22,6 +22,7 @@ from tests.contract.http.topics import SET, STEPS, recorded, sorted_rows
 from tests.unit.admin.loop_thread import LoopThread
 from tests.unit.admin.served import a_cluster
 from tests.unit.http.tool import Tool, tool
+from tests.unit.shell.fakes import until
 
 HASH = "9Vt/DDOzm9WbbuV4TsW9UVlHqQbTq4i9ygioqg5W0kTvGDII"
 SHA256 = "rabbit_password_hashing_sha256"
@@ -130,25 +131,20 @@ def test_who_hangs_up_lets_no_other_import_begin_in_between(
 
     monkeypatch.setattr(access, "_ask", slow)
 
-    async def until(number: int) -> None:
-        async with asyncio.timeout(10):
-            while len(waiting) < number:  # noqa: ASYNC110
-                await asyncio.sleep(0.001)
-
     async def hang_up_and_ask_again() -> int:
         files = [{"vhosts": [{"name": name}]} for name in ("one", "two")]
         first, second = [
             asyncio.ensure_future(asked.asking("definitions", method="POST", body=file))
             for file in files
         ]
-        await until(1)
+        await until(lambda: len(waiting) == 1)
         first.cancel()
         await asyncio.wait([first])
         # Longer than it would take to begin.
         assert await asyncio.wait_for(asked.asking("whoami"), 10)
         assert len(waiting) == 1
         waiting[0]()
-        await until(2)
+        await until(lambda: len(waiting) == 2)
         waiting[1]()
         return (await second).status
 

@@ -42,9 +42,9 @@ def give_up_all(spares: Spares) -> None:
         pass
 
 
-async def until(condition: Callable[[], object], seconds: float = 10.0) -> None:
-    """Waits for a condition, `TimeoutError` after so many seconds."""
-    async with asyncio.timeout(seconds):
+async def until(condition: Callable[[], object], seconds: float = 20.0) -> None:
+    """Waits for a condition, `TimeoutError` after so many seconds, more on a busy machine."""
+    async with asyncio.timeout(patient(seconds)):
         while not condition():  # noqa: ASYNC110 - what tests wait for has no event
             await asyncio.sleep(0.002)
 

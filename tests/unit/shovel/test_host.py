@@ -15,7 +15,7 @@ from fedq.shovel import host as host_module
 from fedq.shovel.host import ShovelHost
 from fedq.shovel.peer import Local
 from fedq.wiring.cluster_map.shovel_definitions import Shovel, shovel_of
-from tests.integration.waiting import patient
+from tests.unit.shell.fakes import until
 from tests.unit.shovel.brokers import FakeBroker, listening
 
 pytestmark = pytest.mark.slow
@@ -49,12 +49,6 @@ class Placed:
     def runners(self) -> list[NodeId]:
         self.looks += 1
         return [self.member]
-
-
-async def until(condition: Callable[[], object]) -> None:
-    async with asyncio.timeout(patient(20)):
-        while not condition():  # noqa: ASYNC110 (another process is waited for)
-            await asyncio.sleep(0.02)
 
 
 def played(

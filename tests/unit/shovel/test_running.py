@@ -1,7 +1,6 @@
 """A shovel between two brokers that do what no broker does on request."""
 
 import asyncio
-from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -11,7 +10,7 @@ from fedq.core.ids import NodeId, QueueKey
 from fedq.shovel.peer import Local
 from fedq.shovel.running import BLOCKED, FINISHED, RUNNING, TERMINATED, WAITING, RunningShovel
 from fedq.wiring.cluster_map.shovel_definitions import refuse_shovel, shovel_of
-from tests.integration.waiting import patient
+from tests.unit.shell.fakes import until
 from tests.unit.shovel.brokers import FakeBroker, listening
 
 NOWHERE = Local("", 0, False)
@@ -26,12 +25,6 @@ def running(source: FakeBroker, dest: FakeBroker, **said: Any) -> RunningShovel:
     value = {key: each for key, each in value.items() if each is not None}
     assert refuse_shovel(value) is None
     return RunningShovel(QueueKey("/", "s"), shovel_of(value), NodeId("n"), NOWHERE)
-
-
-async def until(condition: Callable[[], object]) -> None:
-    async with asyncio.timeout(patient(10)):
-        while not condition():  # noqa: ASYNC110 (there is no one event for all of it)
-            await asyncio.sleep(0)
 
 
 def test_exactly_what_was_confirmed_is_acknowledged() -> None:
